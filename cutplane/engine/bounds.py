@@ -1,25 +1,47 @@
-"""The best point and the best lower bound, kept monotone."""
+"""Both bounds on the optimum, kept monotone, and answers of oracles that contradict them or one another."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cutplane.engine.bundle import Proof
-from cutplane.engine.checks import allowed
-from cutplane.engine.evaluator import Point
+from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.exceptions import OracleError
-from cutplane.pieces.answers import show
+from cutplane.pieces.answers import name_of, show
 from cutplane.pieces.validation import Array
+from cutplane.proof.evidence import dense
+from cutplane.proof.rounding import EPS, ORACLE, ROUNDING
+from cutplane.sets.base import HalfSpaces
+
+if TYPE_CHECKING:
+    from cutplane.engine.declaration import Declaration
 
 _NOISE = 1e-13
-"""Changes of a bound below this share of it may be rounding, and are no progress."""
+"""Relative change of a bound that is no progress, because it may be rounding."""
+_INNER = 1e-9
+"""Distance outside at which an oracle may call a point inside, relative to the numbers of the simple set,
+because oracles usually have such a tolerance, for example for the sign of an eigenvalue."""
+_HALVINGS = 40
+"""Halvings of a way, because over 2^-40 of it a continuous function changes by less than answers differ."""
+_AGAIN = 4
+"""Further calls at a point, because an oracle that draws random numbers gives another value by then."""
+
+
+class Contradiction(OracleError):
+    """A cut that lies above a value: found at `origin`, if that is known, and at `x`."""
+
+    def __init__(self, message: str, origin: Array | None, x: Array):
+        super().__init__(message)
+        self.origin, self.x = origin, x
 
 
 class Bounds:
-    """Both bounds on the optimum, and what proves them.
+    """Both bounds on the optimum, and their proof.
 
     A lower bound above the objective of a point is a contradiction. One that the errors of an oracle or of
     rounding explain leaves a gap as large as the contradiction, because nothing better is proven. A
@@ -50,8 +72,7 @@ class Bounds:
         self.lower, self.upper = -math.inf, math.inf
         self.proof = Proof()
         self.scale = 0.0
-        self._computed = -math.inf
-        self._magnitude = 0.0
+        self._computed, self._magnitude = -math.inf, 0.0
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
     def terms(self) -> float:
@@ -69,12 +90,11 @@ class Bounds:
         if not (point.feasible and point.objective < self.upper):
             return False
         better = not self.upper - point.objective <= _NOISE * abs(self.upper)
-        self.best, self.upper = point, point.objective
         if not self._settles and self.lower > point.objective:
             self._computed, self.proof = -math.inf, Proof()
-        self.lower = self._settled(self._computed, self._magnitude)
+        self.replace_best(point)
         if self.lower < self._known[0]:
-            self._take_known()
+            self.offer_known(*self._known)
         return better
 
     def replace_best(self, point: Point) -> None:
@@ -83,7 +103,7 @@ class Bounds:
         self.lower = self._settled(self._computed, self._magnitude)
 
     def raise_best(self, slopes: Array, offsets: Array) -> None:
-        """Raise the values at the best point to those of new cuts, one per block, where these are higher."""
+        """Raise the values at the best point to new cuts, one per block, where these are higher."""
         assert self.best is not None
         values = np.maximum(self.best.values, slopes @ self.best.x + offsets)
         rise = float((values - self.best.values).sum())
@@ -94,12 +114,8 @@ class Bounds:
     def offer_known(self, value: float, proof: Proof) -> None:
         """Keep a lower bound that is known beforehand, without rounding errors."""
         self._known = value, proof
-        self._take_known()
-
-    def _take_known(self) -> None:
-        self._computed, self.proof = self._known
-        self._magnitude = 0.0
-        self.lower = self._settled(self._computed, 0.0)
+        self._computed, self._magnitude, self.proof = value, 0.0, proof
+        self.lower = self._settled(value, 0.0)
 
     def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
         """Keep the lower bound if it is better; tell whether it is better beyond rounding.
@@ -120,16 +136,107 @@ class Bounds:
 
     def _settled(self, value: float, magnitude: float) -> float:
         """Return the bound that a computed one proves, given the best point; see the class."""
-        if self.best is None or value == -math.inf:
+        excess = value - self.upper
+        if self.best is None or not excess > 0.0:
             return value
-        upper = self.upper
-        excess = value - upper
-        if excess <= 0.0:
-            return value
-        if excess > allowed(magnitude + abs(upper) + self.slack(), self.terms()):
+        if excess > allowed(magnitude + abs(self.upper) + self.slack(), self.terms()):
             raise OracleError(
-                f"The lower bound {value:.10g} exceeds the objective {upper:.10g} at x = "
+                f"The lower bound {value:.10g} exceeds the objective {self.upper:.10g} at x = "
                 f"{show(self.best.x)}: a cut lies above the risk. Check the subgradients with "
                 "cutplane.testing.check_risk."
             )
-        return upper - excess
+        return self.upper - excess
+
+
+def allowed(scale: Any, noise: float) -> Any:
+    """Return the allowed difference of answers; `noise` is the size of terms that may have cancelled."""
+    return ORACLE * scale + ROUNDING * noise
+
+
+def check_cuts(
+    problem: Declaration,
+    cuts: tuple[Any, Array, Array | Sequence[int]],
+    origin: Callable[[int], Array | None],
+    X: Array,
+    values: Array,
+    noise: float = 0.0,
+) -> None:
+    """Raise `Contradiction` if a cut lies above the value of its block at a point.
+
+    Parameters
+    ----------
+    problem : Declaration
+    cuts : tuple of slopes, offsets, blocks
+        Half-spaces among them are passed over.
+    origin : callable
+        Returns where the cut of a row was found, None if that is not known.
+    X : ndarray of shape (dim,) or (k, dim)
+        The points.
+    values : ndarray of shape (n_blocks,) or (k, n_blocks)
+        Of the risk at these points; inf where one is not known.
+    noise : float, default 0.0
+        The size of terms that may have cancelled in a value.
+    """
+    slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
+    X, values = np.atleast_2d(X, values)
+    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # half-spaces have the block -1
+    excess = slopes @ X.T + offsets[:, np.newaxis] - there
+    for row, place in np.argwhere(excess > ORACLE * np.abs(there)).tolist():
+        found, x, above = origin(row), X[place], excess[row, place]
+        size = np.abs(x) if found is None else np.abs(x) + np.abs(found)  # the offset is a sum of terms too
+        terms = abs(there[row, place]) + abs(offsets[row]) + float(np.abs(dense(slopes[[row]])[0]) @ size)
+        if above > allowed(terms, noise):
+            at = "an earlier point" if found is None else f"x = {show(found)}"
+            raise Contradiction(
+                f"The cut of {name_of(problem.risk)} at {at} lies {above:.3g} above its value at x = "
+                f"{show(x)}: the subgradient is wrong or the risk is not convex. Check it with "
+                "cutplane.testing.check_risk.",
+                found,
+                x,
+            )
+
+
+def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float) -> None:
+    """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
+
+    Its tolerance is relative to `extent`, the size of the points at which it was called, and to `scale`, the
+    size of the simple set.
+    """
+    violations = half_spaces.violations(inside)
+    sizes = half_spaces.sizes(np.full_like(inside, extent))
+    whole = half_spaces.sizes(np.full_like(inside, scale))
+    wrong = np.flatnonzero(violations > ORACLE * sizes + _INNER * whole)
+    if wrong.size:
+        offset = half_spaces.offsets[wrong[0]]
+        raise OracleError(
+            f"The half-space returned at x = {show(x)} cuts off the point {show(inside)}, which the oracle "
+            f"called inside: <normal, point> = {offset + violations[wrong[0]]:g} > {offset:g}. "
+            "Check the oracle with cutplane.testing.check_separation; a tolerance for points that it calls "
+            f"inside must be at most {_INNER:g} times the size of the set."
+        )
+
+
+def hidden_terms(evaluator: Evaluator, error: Contradiction) -> float:
+    """Return the size of terms that cancel inside a black box, if these explain a contradiction; else 0.
+
+    A convex function does not jump: a black box jumps, on the way between both places, by the last bits of
+    larger terms. There is no such jump if it gives other values when it is called again. Of both halves of
+    the way, the one with the larger error of a tangent holds the jump.
+    """
+    if not evaluator.risk.black_box or error.origin is None:
+        return 0.0
+    ask = evaluator.point
+    first, last = ask(error.origin), ask(error.x)
+    for _ in range(_HALVINGS):
+        middle = ask(first.x + 0.5 * (last.x - first.x))
+        if not all(point.objective < math.inf for point in (first, middle, last)):
+            return 0.0
+        slope = evaluator.slopes(middle).sum(axis=0)
+        before, after = (
+            abs(float((point.values - middle.values).sum() - slope @ (point.x - middle.x)))
+            for point in (first, last)
+        )
+        first, last = (first, middle) if before > after else (middle, last)
+    if any((ask(point.x).values != point.values).any() for point in (first, last) for _ in range(_AGAIN)):
+        return 0.0
+    return abs(float((last.values - first.values).sum())) / EPS

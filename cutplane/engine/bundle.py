@@ -108,6 +108,11 @@ class Points(MutableMapping[int, Array]):
     def __len__(self) -> int:
         return len(self._stored)
 
+    def __or__(self, other: Mapping[int, Array]) -> Points:
+        both = self.only(self)
+        both.update(other)
+        return both
+
     def only(self, queries: Iterable[int]) -> Points:
         """Return the points of these queries, in their order."""
         chosen = Points()

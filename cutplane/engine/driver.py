@@ -1,4 +1,4 @@
-"""The one driver: it steps a process, keeps the records, tests the rules, tells the callbacks, and stops."""
+"""The one driver: it steps a process, keeps the records, tests the rules, calls the callbacks, and stops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADER = f"{'iter':>6} {'lower':>15} {'upper':>15} {'gap':>9} {'time':>8} {'cuts
 
 
 def format_line(state: State) -> str:
-    """Return iteration, bounds, gap, time, cuts and step kind as one line under `HEADER`."""
+    """Return a state as one line under `HEADER`."""
     return (
         f"{state.iteration:>6} {state.lower_bound:>15.8g} {state.upper_bound:>15.8g} {state.gap:>9.2e} "
         f"{state.elapsed:>7.2f}s {state.n_cuts:>6}  {state.step}{'  ! ' + state.note if state.note else ''}"
@@ -74,31 +74,16 @@ def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
 
 
 class Turn(NamedTuple):
-    """What a step did, and why there is no other, if there is none: then a rule that holds goes first."""
+    """The kind of a step, and why it was the last one, unless a stopping rule holds; None to go on."""
 
     kind: str
     finished: Stop | None = None
 
 
 class Standing(NamedTuple):
-    """Where a process stands; counts and seconds are totals so far.
+    """Bounds, best point, and totals so far of a process; see `Record`.
 
-    Attributes
-    ----------
-    lower, upper : float
-        Certified bounds.
-    x : ndarray or None
-        The best point, of whatever kind.
-    n_cuts, oracle_calls, separations : int
-    oracle_seconds, master_seconds : float
-    iteration : int or None
-        What the process counts, if that is not its turns.
-    note : str
-        What went wrong in the last step and was mended.
-    scale : float
-        The largest size of the objective so far.
-    marks : tuple of Mark
-        What the last step did, to be drawn.
+    `iteration` replaces the count of steps, if the process has another one.
     """
 
     lower: float
@@ -119,7 +104,7 @@ class Process(Protocol[Answer]):
     """Something that is done step by step.
 
     A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`: the driver turns them into a
-    status. The process has to stand somewhere all the same.
+    status, and reads `standing` after that too.
     """
 
     def step(self) -> Turn:
@@ -128,7 +113,7 @@ class Process(Protocol[Answer]):
 
     @property
     def standing(self) -> Standing:
-        """Where it stands."""
+        """Its bounds, best point and totals."""
         ...
 
     @property
@@ -208,12 +193,7 @@ class Driver(Generic[Answer]):
 
     def _step(self) -> State:
         before, began = self._standing or self.process.standing, clock()
-        if self._limited:
-            limit = limited_to(self._left) if self._records else nullcontext()
-            with limit, patient_until(self._patience):
-                turn = self._guarded(self.process.step) or Turn("stop")
-        else:
-            turn = self._guarded(self.process.step) or Turn("stop")
+        turn = self._guarded(self._limited_step if self._limited else self.process.step) or Turn("stop")
         state = self._record(turn.kind, before, clock() - began)
         ended = self.stop or turn.finished
         if self.stop is None or self.stop.status is Status.STALLED:
@@ -223,19 +203,20 @@ class Driver(Generic[Answer]):
             self.stop = self.stop or ended
         return state
 
-    @property
-    def _left(self) -> float:
-        return self._began + self.stopping.time_limit - clock()
+    def _limited_step(self) -> Turn:
+        left = self._began + self.stopping.time_limit - clock()
+        with limited_to(left) if self._records else nullcontext(), patient_until(self._patience):
+            return self.process.step()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
-        """Do something; turn what goes wrong in it into a status, or an error that carries the result."""
+        """Call a function; turn its errors into a status, or an error that holds the result."""
         try:
             with one_blas_thread():
                 return action()
         except Ended as ended:
             self.stop = ended.stop
         except OutOfTime:
-            if self._left > 0.0:
+            if clock() < self._began + self.stopping.time_limit:
                 raise  # a deadline from outside: this is part of an oracle of another process
             self.stop = time_is_up(self.stopping.time_limit)
         except InfeasibleError as error:
@@ -260,7 +241,7 @@ class Driver(Generic[Answer]):
         return None
 
     def _confirmed(self, state: State, stop: Stop) -> State:
-        """Let the process confirm its proof; the stop says so, or what contradicts it, or is None again."""
+        """Let the process confirm its proof, which may change the stop, or remove it."""
         before = self.process.standing
         confirmed = self._guarded(lambda: self.process.confirm(stop))
         if self.stop is stop:

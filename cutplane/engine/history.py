@@ -1,4 +1,4 @@
-"""What happened in each iteration, and what a step-by-step run shows after it."""
+"""Records of iterations, and the state that a step-by-step run shows after each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Record(NamedTuple):
     n_cuts : int
         Rows kept in the bundle: cuts and half-spaces.
     step : str
-        What the method did: "cut", "serious", "null", "level", "separation".
+        The kind of step: "cut", "serious", "null", "level", "separation".
     oracle_calls : int
         Queries of the risk so far: a value with a subgradient each.
     separations : int
@@ -41,12 +41,12 @@ class Record(NamedTuple):
     elapsed : float
         Seconds since the start of the solve.
     note : str
-        What went wrong and was mended, such as a backend that failed.
+        A failure that was repaired, for example of a backend.
     scale : float
         The largest size of the objective so far, which the gap of an objective close to zero is relative to.
     compiled : float
-        Seconds more, since the start, in which numba compiled routines or loaded compiled ones; they are in
-        none of the other times, and no time limit counts them.
+        Further seconds, since the start, in which numba compiled routines or loaded compiled ones; no other
+        time includes them, and no time limit counts them.
     """
 
     iteration: int
@@ -109,7 +109,7 @@ class History:
 
     @property
     def notes(self) -> list[str]:
-        """What went wrong and was mended, in order."""
+        """The notes of the records, in order."""
         return [record.note for record in self._records if record.note]
 
     def to_frame(self) -> pd.DataFrame:
@@ -144,14 +144,14 @@ class History:
 
 
 class Mark(NamedTuple):
-    """Something that a step did, to be drawn: what, at which points, with which number.
+    """A part of a step, to be drawn.
 
     Attributes
     ----------
     kind : str
         "model", "prox" (centre and minimiser; the weight), "level" (centre and projection; the level),
         "search" (both ends of a line search, and what it found), "vertex" (where the linearised objective is
-        least, seen from where it is tangent), or a word of a method's own.
+        least, seen from where it is tangent), or another word of a method.
     points : tuple of ndarray of shape (dim,)
     value : float or None
     """
@@ -163,7 +163,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The state after an iteration: the attributes of its `Record`, the best point, and what was done.
+    """The state after an iteration, with the attributes of its `Record`.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class State:
     x : ndarray of shape (dim,) or None
         The best feasible point so far.
     marks : tuple of Mark
-        What the iteration did, in order.
+        The parts of the iteration, in order.
     """
 
     record: Record

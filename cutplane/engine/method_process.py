@@ -20,7 +20,7 @@ from cutplane.engine.run import Run
 from cutplane.engine.standard import Change, SameVariables
 from cutplane.engine.warm_start import confirm_origin, resume
 from cutplane.exceptions import CutplaneError, InfeasibleError, OracleError
-from cutplane.methods.base import Method, Step, checked
+from cutplane.methods.base import Method, checked
 from cutplane.pieces.capabilities import Capability, offers, users_parts
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
@@ -32,8 +32,10 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
+"""Iterations without progress, or audits that leave the gap open, after which a run has stalled, because
+a few may be due to rounding errors."""
 _FEW_CALLS = 100
-"""Calls up to which nothing is advised, because a solve ends in the time of reading the advice."""
+"""Calls up to which there is no advice, because a solve ends in the time that it takes to read it."""
 _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
 """Statuses after which the oracles answer and there is time to evaluate the best point again."""
 
@@ -45,14 +47,14 @@ class MethodProcess:
     ----------
     run : Run
     x0 : ndarray of shape (dim,), Point or None
-        Where the first query is, projected; by default the point of X nearest to zero. A point is evaluated.
+        The first query, projected; by default the point of X nearest to zero. A `Point` is evaluated already.
     warm_start : Result or None
         Its cuts are reused as far as they are valid.
     probes : bool, default True
-        Whether a black box is asked a few questions more before the word OPTIMAL is given.
+        Whether a black box is called a few times more before the status is OPTIMAL.
     user : Problem, optional
-        The problem as its user states it. Points, marks and the result are in its variables; by default it is
-        the problem of the run.
+        The problem as its user states it, by default the problem of the run. Points, marks and the result are
+        in its variables.
     change : Change or SameVariables, optional
         The change from the user's variables to the variables of the run, if they differ.
     """
@@ -68,15 +70,13 @@ class MethodProcess:
     ):
         self.run, self.problem = run, run.problem
         self.user, self.change = user or run.problem, change
-        self.x0 = x0
-        self.warm_start = warm_start
-        self.probes = probes
+        self.x0, self.warm_start, self.probes = x0, warm_start, probes
         self.method_state: Any = None
         self._begun = False
         self._idle = self._unproven = 0
         self._last_note = ""
-        self._unconfirmed: dict[int, int] = {}
         self._users_best: tuple[Array, Point] | None = None
+        self._unconfirmed: dict[int, int] = {}
 
     @property
     def started(self) -> bool:
@@ -111,62 +111,66 @@ class MethodProcess:
         run.solver.notes, run.marks = [], []
         if not self._begun:
             self._begun = True
-            return self._begin()
+            if self.warm_start is not None:
+                self._unconfirmed = resume(run, self.warm_start.certificate)
+            else:
+                run.first = self._first()
+            self.method_state = run.method.start(run)
+            return Turn("start")
         run.exact, run.solver.idle = self._idle > 0, self._idle > 1
         run.moved = False
-        step = self._stepped()
+        try:
+            step = checked(run.method, run.method.step(run, self.method_state))
+        except OracleError as error:
+            if error.__cause__ is None and self.probes:
+                probe_pieces(run)  # the contradiction may come from a user's set or regularizer
+            raise
         self.method_state = step.state
         self._idle = 0 if run.moved else self._idle + 1
         self._last_note = "; ".join(run.solver.notes) or self._last_note
-        finished = None if step.finished is None else Stop(Status.STALLED, step.finished)
-        return Turn(step.kind, finished or self._stalled())
-
-    def _stepped(self) -> Step:
-        """Do an iteration; a contradiction may come from a user's set or regularizer rather than the risk."""
-        try:
-            return checked(self.run.method, self.run.method.step(self.run, self.method_state))
-        except OracleError as error:
-            if error.__cause__ is None and self.probes:
-                probe_pieces(self.run)
-            raise
+        if step.finished is not None:
+            return Turn(step.kind, Stop(Status.STALLED, step.finished))
+        if self._idle < _PATIENCE:
+            return Turn(step.kind)
+        reason = (
+            f"for {_PATIENCE} iterations neither bound moved and no cut changed the model beyond rounding"
+        )
+        return Turn(step.kind, Stop(Status.STALLED, "; ".join(filter(None, [reason, self._last_note]))))
 
     def confirm(self, stop: Stop) -> Stop | None:
-        """Confirm the proof by questions to the oracle, and say how many; None if the gap is open again."""
+        """Confirm the proof by calls of the oracle, and count them; None if the gap is open again."""
+        run = self.run
         if self.warm_start is not None and self._unconfirmed:
-            confirm_origin(self.run, self.warm_start.certificate, self._unconfirmed)
-        upper = self.run.upper
-        self.run.evaluate_best_again()
-        if stop.status is Status.OPTIMAL and self.run.upper > upper and not self.run.closed:
-            self.run.evaluator.combines = False
+            confirm_origin(run, self.warm_start.certificate, self._unconfirmed)
+        upper = run.upper
+        run.evaluate_best_again()
+        optimal = stop.status is Status.OPTIMAL
+        if optimal and run.upper > upper and not run.closed:
+            run.evaluator.combines = False
             return None
-        if stop.status is Status.OPTIMAL and (gap := self._open_gap()) > 0.0:
+        lower = self._true_lower() if optimal else run.lower
+        if lower < run.lower and (gap := run.upper - lower) > run.tolerance(run.upper):
             self._unproven += 1
             reason = f"rounding errors of float64 leave a gap of {gap:.2g}"
             return None if self._unproven <= _PATIENCE else Stop(Status.STALLED, reason)
-        if not self.run.problem.risk.exact:
+        if not run.problem.risk.exact:
             return Stop(Status.TARGET, f"{stop.reason}, relative to what the oracle finds")
         if self.probes:
-            probe_pieces(self.run)
-        count = probe(self.run) if self.probes else 0
-        if count:
-            stop = Stop(stop.status, f"{stop.reason}; {count} probes of the oracle found no mistake")
-        return stop if self.change is None else self._confirmed_outside(stop, self.change)
-
-    def _confirmed_outside(self, stop: Stop, change: Change | SameVariables) -> Stop:
-        """Confirm the proof for the best point as its user gets it: with an intercept that is rounded."""
-        run, best = self.run, self._best()
-        if stop.status is not Status.OPTIMAL or best is None:
+            probe_pieces(run)
+            if count := probe(run):
+                reason = f"{stop.reason}; {count} probes of the oracle found no mistake"
+                stop = Stop(stop.status, reason)
+        best = self._best()
+        if not optimal or self.change is None or best is None:
             return stop
         if best.objective - run.lower <= run.tolerance(best.objective):
             return stop
-        gap, far = (
-            relative_gap(run.lower, best.objective, run.scale),
-            change.farthest(change.outward(best.x)),
+        gap = relative_gap(run.lower, best.objective, run.scale)
+        far = self.change.farthest(self.change.outward(best.x))
+        reason = (
+            f"the intercept is {far:.3g} in units of the data, and its last bit is worth a gap of {gap:.2g}"
         )
-        return Stop(
-            Status.STALLED,
-            f"the intercept is {far:.3g} in units of the data, and its last bit is worth a gap of {gap:.2g}",
-        )
+        return Stop(Status.STALLED, reason)
 
     def _best(self) -> Point | None:
         """Return the best point, evaluated where its rounding in the user's variables puts it."""
@@ -184,54 +188,51 @@ class MethodProcess:
         The bounds of a user's method are recomputed from its multipliers and the oracles, because it may call
         or change anything within its reach.
         """
+        run = self.run
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
             with suppress(CutplaneError):
-                self.run.method.finish(self.run, self.method_state)
+                run.method.finish(run, self.method_state)
         if stop.status in _DONE:
-            self.run.evaluate_best_again()
-        certificate = self._certificate()
+            run.evaluate_best_again()
+        rows, origins = run.bundle.evidence(run.proof)
+        certificate = Certificate(
+            **rows._asdict(),
+            **origins._asdict(),
+            x=run.best.x if run.best is not None else None,
+            lower_bound=self._true_lower(),
+            upper_bound=run.upper,
+            risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
+            scale=run.scale,
+            problem=self.problem,
+        )
         history = history.ending(certificate.lower_bound)
-        if users_parts(self.run.method, Method):
+        if users_parts(run.method, Method):
             found = certificate.verify()
-            lower = min(certificate.lower_bound, found.lower_bound)
-            certificate = replace(certificate, lower_bound=lower)
+            certificate = replace(certificate, lower_bound=min(certificate.lower_bound, found.lower_bound))
             if not found.valid:
                 certificate = replace(certificate, upper_bound=found.upper_bound)
-                reason = (
-                    f"the bounds of {self.run.method.name} are not confirmed: {'; '.join(found.problems)}"
-                )
+                reason = f"the bounds of {run.method.name} are not confirmed: {'; '.join(found.problems)}"
                 stop = Stop(Status.INVALID_ORACLE, reason)
         if self.change is not None:
-            best = self._best()
-            if best is not None:
+            if (best := self._best()) is not None:
                 value = float(best.values.sum())
                 certificate = replace(certificate, x=best.x, upper_bound=best.objective, risk_value=value)
             certificate = self.change.certificate_outward(certificate, self.user)
+        calls, advice = run.evaluator.calls, ""
+        if isinstance(self.problem.risk, OracleRisk) and calls > max(_FEW_CALLS, self.problem.dim):
+            advice = (
+                f"{calls} calls of a function whose form is hidden: declared as a LinearRisk, a cvxpy "
+                "expression or a sum of such pieces, it would be solved with fewer passes"
+            )
         return Result(
             certificate=certificate,
             status=stop.status,
-            reason="; ".join(filter(None, [stop.reason, self.problem.order, self._advice()])),
+            reason="; ".join(filter(None, [stop.reason, self.problem.order, advice])),
             history=history,
-            method=self.run.method.describe(self.method_state),
-            backend=self.run.solver.names,
-            max_cuts=self.run.bundle.max_cuts,
+            method=run.method.describe(self.method_state),
+            backend=run.solver.names,
+            max_cuts=run.bundle.max_cuts,
         )
-
-    def _advice(self) -> str:
-        """Return one sentence on a faster way to state a black box that took many calls; "" else."""
-        calls, dim = self.run.evaluator.calls, self.problem.dim
-        if not isinstance(self.problem.risk, OracleRisk) or calls <= max(_FEW_CALLS, dim):
-            return ""
-        return (
-            f"{calls} calls of a function whose form is hidden: declared as a LinearRisk, a cvxpy expression "
-            "or a sum of such pieces, it would be solved with fewer passes"
-        )
-
-    def _open_gap(self) -> float:
-        """Return the gap of the certificate if it is too large, and larger than the run's; else 0."""
-        run, lower = self.run, self._true_lower()
-        gap = run.upper - lower
-        return gap if lower < run.lower and gap > run.tolerance(run.upper) else 0.0
 
     def _true_lower(self) -> float:
         """Return the lower bound that the rows of the certificate prove, which have no aggregates.
@@ -244,68 +245,31 @@ class MethodProcess:
         if not (run.dual.remembers or (run.bundle.queries == AGGREGATE).any()):
             return run.lower
         rows, _ = run.bundle.evidence(run.proof)
-        dual = DualFunction(self.problem)
         reach = 0.0 if run.best is None else REACH * run.best.extent
         used = np.flatnonzero(rows.multipliers > 0.0)
         given = rows.slopes[used], rows.offsets[used], rows.blocks[used], rows.multipliers[used]
-        return min(run.lower, dual(*given, run.upper, reach=reach).value)
-
-    def _certificate(self) -> Certificate:
-        """Return the proof of the bounds so far."""
-        run = self.run
-        rows, origins = run.bundle.evidence(run.proof)
-        return Certificate(
-            **rows._asdict(),
-            **origins._asdict(),
-            x=run.best.x if run.best is not None else None,
-            lower_bound=self._true_lower(),
-            upper_bound=run.upper,
-            risk_value=float(run.best.values.sum()) if run.best is not None else math.inf,
-            scale=run.scale,
-            problem=self.problem,
-        )
-
-    def _begin(self) -> Turn:
-        run = self.run
-        if self.warm_start is not None:
-            self._unconfirmed = resume(run, self.warm_start.certificate)
-        else:
-            run.first = self._first()
-        self.method_state = run.method.start(run)
-        return Turn("start")
+        return min(run.lower, DualFunction(self.problem)(*given, run.upper, reach=reach).value)
 
     def _first(self) -> Point:
         """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
-        run, pieces = self.run, (self.run.problem.risk, self.run.problem.active_regularizer)
+        run, problem = self.run, self.problem
+        pieces = problem.risk, problem.active_regularizer
         if isinstance(self.x0, Point):
             run.offer(self.x0)
             return self.x0
         try:
-            first = into_domain(run.problem, run.bundle, run.cut_off, run.problem.starting_point(self.x0))
+            first = into_domain(problem, run.bundle, run.cut_off, problem.starting_point(self.x0))
             return run.query(first) if run.method.first_cut else run.evaluate(first)
         except OracleError:
             if self.x0 is not None or not all(offers(piece, Capability.CVXPY) for piece in pieces):
                 raise
-            x = run.solver.whole(run.problem.risk, run.tol).x
+            x = run.solver.whole(problem.risk, run.tol).x
             if x is None:
-                self._refuse_if_nowhere_finite()
+                from cutplane.masters.certificates import is_nowhere_finite
+
+                stated = offers(problem.simple_set, Capability.CVXPY)
+                if stated and is_nowhere_finite(pieces, problem.simple_set, problem.dim):
+                    message = "the objective is inf at every point of the feasible set"
+                    raise InfeasibleError(message) from None
                 raise
-        return run.query(run.problem.into_simple_set(x))
-
-    def _refuse_if_nowhere_finite(self) -> None:
-        from cutplane.masters.certificates import is_nowhere_finite
-
-        problem = self.problem
-        terms = problem.risk, problem.active_regularizer
-        if offers(problem.simple_set, Capability.CVXPY) and is_nowhere_finite(
-            terms, problem.simple_set, problem.dim
-        ):
-            raise InfeasibleError("the objective is inf at every point of the feasible set")
-
-    def _stalled(self) -> Stop | None:
-        if self._idle < _PATIENCE:
-            return None
-        reason = (
-            f"for {_PATIENCE} iterations neither bound moved and no cut changed the model beyond rounding"
-        )
-        return Stop(Status.STALLED, f"{reason}; {self._last_note}" if self._last_note else reason)
+        return run.query(problem.into_simple_set(x))

@@ -1,4 +1,4 @@
-"""A few questions to black boxes and users' pieces, before the word OPTIMAL is given."""
+"""A few further calls of black boxes and users' pieces before the status is OPTIMAL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import norm
 
-from cutplane.engine.checks import allowed, check_cuts
+from cutplane.engine.bounds import allowed, check_cuts
 from cutplane.exceptions import OracleError
 from cutplane.masters.base import HALF_SPACE
 from cutplane.pieces.answers import name_of, show
@@ -23,32 +23,29 @@ if TYPE_CHECKING:
     from cutplane.engine.evaluator import Point
     from cutplane.engine.run import Run
 
-_FEWEST = 4
-_SHARE = 20
-"""One probe for this many calls of the oracle, and the fewest at least."""
+_FEWEST, _SHARE = 4, 20
+"""Least number of probes, and calls of the oracle for one more, because probes should cost little."""
 _MOST = 200
-"""The most cuts, and the most points, of the bundle that are compared with one another."""
+"""Cuts, and points, of the bundle that are compared, because each is compared with each."""
 _STEP = 1e-3
-"""The distance between the points of a pair, relative to where the run has been. Errors of slopes show that
-are larger than the curvature over this distance and than the errors of values over it, 1e-4."""
+"""Distance between the points of a pair, relative to the reach of the run, because errors of slopes show that
+are larger than the curvature over it and than the errors of values over it, 1e-4."""
 _THERE = 0.7
-"""Pairs lie on the way to a mixture of the projections of two opposite points: at a bound one of them leads
-inside, so that every coordinate moves that can."""
-_NOWHERE = 1e-6
-_FEW = 2
-"""A run that has seen no more than this share of the set, and no more points, is asked about the whole of it:
-a slope of zero leaves a method where it is."""
+"""Share of one of two opposite projections in the end of a way, because at a bound one of them leads inside,
+so that every coordinate changes that can."""
+_NOWHERE, _FEW = 1e-6, 2
+"""Share of the set that a run has seen, and count of its points, up to which all of it is probed, because a
+slope of zero keeps a method where it is."""
 _COPIED = 2**22
 """Entries of cuts or points that are copied at a time, because all of them may not fit into memory."""
 _WAYS = 4
-"""Points, and directions of each kind, because a hundred questions in all cost about as much as a few
-iterations."""
+"""Points, and directions of each kind, because a hundred calls cost as much as a few iterations."""
 _SHORTEST = 12
-"""Halvings of a step that leaves the set: a set that is too small by 1e-3 of its size shows."""
+"""Halvings of a step that leaves the set, because a set that is too small by 1e-3 of its size should show."""
 _DIFFERENCE = 1e-6
 """Step of a central difference, relative to the point, because the third root of a rounding error is best."""
 _FAR = 1e6
-"""Times as far as the run has been: a bounded set ends before that."""
+"""Multiple of the reach of the run that is outside of a bounded set, because a run sees more of it."""
 _CHECK = "Check the set with cutplane.testing.check_set."
 
 
@@ -57,19 +54,11 @@ def probe(run: Run) -> int:
 
     The oracle is called again at the best point, where it must give the same value; ten times as far from it
     as the run has been, if the set is bounded, else close to it; where all slopes are zero in some
-    coordinates, at a point that differs in these alone; and at pairs of points close to one another: they
-    decide whether slopes are difference quotients. The number of these calls is 1/20 of those of the run,
-    but at least 4. Then every cut is compared with every value that is known.
+    coordinates, at a point that differs in these alone; and at pairs of points close to one another, where
+    slopes are difference quotients. There are 1/20 as many of these calls as the run made, but at least 4.
+    Then every cut is compared with every value that is known.
 
-    Returns
-    -------
-    int
-        The number of calls.
-
-    Raises
-    ------
-    OracleError
-        If answers contradict one another.
+    Return the number of calls; raise `OracleError` if answers contradict one another.
     """
     if not run.problem.risk.black_box or not run.problem.risk.exact or run.best is None:
         return 0
@@ -77,7 +66,8 @@ def probe(run: Run) -> int:
     known = _Known(run)
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
     known.add(_again(run, run.best))
-    known.add(evaluate(known.far() if run.problem.simple_set.bounded else known.between(_STEP)))
+    bounded, best = run.problem.simple_set.bounded, run.best.x
+    known.add(evaluate(known.far() if bounded else best + _STEP * (known.elsewhere() - best)))
     flat = ~known.steep()
     if flat.any():  # a slope that the oracle forgets leaves x where it is
         known.add(evaluate(run.problem.into_simple_set(np.where(flat, known.elsewhere(), run.best.x))))
@@ -102,13 +92,7 @@ def _again(run: Run, point: Point) -> Point:
 
 
 class _Known:
-    """Points with values, and places for others.
-
-    Parameters
-    ----------
-    run : Run
-        Its last queries are taken.
-    """
+    """Points with values, the last ones of a run, and places for others."""
 
     def __init__(self, run: Run):
         assert run.best is not None
@@ -117,7 +101,13 @@ class _Known:
         self.calls = 0
         self.queries = [query for query in run.bundle.points if query not in run.bundle.duals][-_MOST:]
         self.new: list[Point] = []
-        self.reach = self._reach()
+        points = run.bundle.points
+        far = [np.abs(points[query] - self.centre).max() for query in self.queries]
+        reach = max([np.abs(self.centre).max(), *far])
+        if reach == 0.0 or len(self.queries) <= _FEW:
+            whole = scale_of(run.problem.simple_set, run.problem.dim, 0.0)
+            reach = whole if reach <= _NOWHERE * whole else reach
+        self.reach = float(reach) or 1.0
 
     def add(self, point: Point) -> None:
         """Take an answer, if the objective is finite there."""
@@ -144,24 +134,11 @@ class _Known:
         end = max(ends, key=lambda end: np.abs(end - self.centre).max())
         return self.centre + self.rng.uniform(0.5, 1.0) * (end - self.centre)
 
-    def between(self, share: float) -> Array:
-        """Return a point on the way to one elsewhere."""
-        return self.centre + share * (self.elsewhere() - self.centre)
-
     def elsewhere(self) -> Array:
         """Draw a point of the simple set, as far from the best one as the run has been."""
         step = self.reach * self.rng.standard_normal(self.centre.size)
         there, back = (self.run.problem.into_simple_set(self.centre + sign * step) for sign in (1.0, -1.0))
         return _THERE * there + (1.0 - _THERE) * back
-
-    def _reach(self) -> float:
-        """Return how far from the best point the run has been; the size of the set if it has seen none."""
-        centre, points = self.centre, self.run.bundle.points
-        reach = max([np.abs(centre).max(), *(np.abs(points[query] - centre).max() for query in self.queries)])
-        if reach == 0.0 or len(self.queries) <= _FEW:
-            whole = scale_of(self.run.problem.simple_set, self.run.problem.dim, 0.0)
-            reach = whole if reach <= _NOWHERE * whole else reach
-        return float(reach) or 1.0
 
     def compare(self, noise: float) -> None:
         """Raise `OracleError` if a cut lies above a value; `noise` is the size of terms that may cancel."""
@@ -190,19 +167,15 @@ class _Known:
 
 
 def probe_pieces(run: Run) -> None:
-    """Look for a contradiction in the answers of a set or a regularizer that a user wrote.
+    """Search for a contradiction in the answers of a set or a regularizer that a user wrote.
 
-    What a set says of its points is taken from `violation`, what a regularizer is from `value`. Points of the
-    set are the best one, a few queries, projections of points outside, and the ends of steps from these that
-    stay in the set. The projection must leave them where they are, and none of them may be nearer to a point
-    than its projection. The least value of g(x) + <v, x> over the set, on which every lower bound relies, may
-    not be above the value at one of them: for the slope v of the proof, and for the v that each of them
-    minimises.
+    `violation` defines the set, and `value` the regularizer. Points of the set are the best one, a few
+    queries, projections of points outside, and the ends of steps from these that stay in the set. The
+    projection must not change them, and none of them may be nearer to a point than its projection. The least
+    value of g(x) + <v, x> over the set, on which every lower bound relies, may not be above the value at one
+    of them: for the slope v of the proof, and for the v that each of them minimises.
 
-    Raises
-    ------
-    OracleError
-        If answers contradict one another.
+    Raise `OracleError` if answers contradict one another.
     """
     problem = run.problem
     users = users_parts(problem.simple_set, FeasibleSet) + users_parts(
@@ -225,12 +198,11 @@ class _Probe:
         self.v = np.asarray(rows.multipliers @ rows.slopes)
         queries = [run.bundle.points[query] for query in list(run.bundle.points)[-_WAYS:]]
         self.known = [x, *(point for point in queries if self._is_inside(point, FEASIBLE))]
-        self.reach = (
-            max(float(np.abs(point - x).max()) for point in self.known) or float(np.abs(x).max()) or 1.0
-        )
+        apart = max(float(np.abs(point - x).max()) for point in self.known)
+        self.reach = apart or float(np.abs(x).max()) or 1.0
 
     def compare(self) -> None:
-        """Ask for projections and least values, and compare them with points of the set."""
+        """Compare projections and least values with points of the set."""
         self._check_inside(self.best, f"The best point {show(self.best)} of")
         least = self.dual.least(self.v)
         base = self.best if least.x is None or not self._is_inside(least.x, FEASIBLE) else least.x
@@ -240,7 +212,8 @@ class _Probe:
         outside = [base + down, *(self.best + self.reach * way for way in self._drawn())]
         pairs = [(x, self._projected(x)) for x in outside] if self.project is not None else []
         self.known += [base, *(nearest for _, nearest in pairs)]
-        ways = self._ways(base, down) if self._says_where_it_ends() else []
+        ends = self.X0.bounded is not True or not self._is_inside(self.best + _FAR * self.reach, INSIDE)
+        ways = self._ways(base, down) if ends else []  # some users' `violation` is 0 everywhere
         pushed = [end for way in ways if (end := self._pushed(base, way)) is not None]
         for y in self.known + pushed:
             self._compare_projections(pairs, y)
@@ -248,10 +221,6 @@ class _Probe:
         for v in (-self._slope(y) for y in self.known[-_WAYS:]):
             if v.any():
                 self._compare_least(v, self.dual.least(v), pushed)
-
-    def _says_where_it_ends(self) -> bool:
-        """Tell whether `violation` is positive far outside a bounded set; some users return 0 everywhere."""
-        return self.X0.bounded is not True or not self._is_inside(self.best + _FAR * self.reach, INSIDE)
 
     def _is_inside(self, x: Array, tolerance: float) -> bool:
         return self.X0.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg import norm
 
-from cutplane.engine.bounds import Bounds
+from cutplane.engine.bounds import Bounds, Contradiction, check_cuts, check_separation, hidden_terms
 from cutplane.engine.bundle import Bundle, Proof
-from cutplane.engine.checks import Contradiction, check_cuts, check_separation, hidden_terms
 from cutplane.engine.dual import DualSearch, pins
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_towards, pull_back

@@ -35,21 +35,19 @@ from cutplane.runtime.deadline import check_time
 Complaint = Callable[[MasterSolution], str | None]
 
 _CHANCES = 3
-"""Failures in a row after which a master is the last one, because each costs its time and a note; one or two
-may be accidents of rounding."""
+"""Failures in a row after which a master is the last one, because one or two may be accidents of rounding,
+and each costs its time."""
 
 
 class ReducedSolver:
-    """The masters of one run.
-
-    The first one is asked; where it fails, the next. One that raised an exception is built anew.
+    """The masters of one run: the first one solves, the next one where it fails.
 
     Parameters
     ----------
     reduced : ReducedProblem
     backend : Backend
     kinds : tuple
-        The kinds of stabilisation the method will ask for; a missing master is an error now, not later.
+        The kinds of stabilisation of the method; a missing master is an error now, not later.
 
     Attributes
     ----------
@@ -75,10 +73,11 @@ class ReducedSolver:
         self._gap = math.inf
         self._used: dict[str, None] = {}
 
-    # ------------------------------------------------------------------- units
-
     def measure(self, size: float, steepest: float) -> None:
-        """Build the masters anew if solutions of this size, or cuts as steep, are far from their units."""
+        """State the reduced problem in other units if solutions of this size, or cuts as steep, are far off.
+
+        Quadratic programmes without a set need none, because they compare slopes with slopes alone.
+        """
         if self._has_no_unit:
             return
         reduced = self.reduced
@@ -93,13 +92,12 @@ class ReducedSolver:
     def _restate(self, unit: Unit) -> bool:
         """State the reduced problem in another unit, unless a number overflows or other masters would fit."""
         before = {kind: [each.name for each in self._queue(kind)] for kind in self._queues}
+        found: dict[Kind, dict[str, Candidate]] = {}
         try:
             with np.errstate(over="raise", invalid="raise"):
                 stated = unit.of_problem(self.reduced)
-                found = {
-                    kind: {each.name: each for each in candidates(stated, kind, self.backend)}
-                    for kind in before
-                }
+                for kind in before:
+                    found[kind] = {each.name: each for each in candidates(stated, kind, self.backend)}
         except Exception as error:
             self.notes.append(f"the reduced problem could not be stated in another unit: {error}")
             return False
@@ -113,62 +111,55 @@ class ReducedSolver:
 
     @cached_property
     def _has_no_unit(self) -> bool:
-        """Whether the first masters compare slopes with slopes alone: quadratic programmes without a set."""
-        return self.reduced.unconstrained and all(
-            queue[0].name == "simplex_qp" for queue in self._queues.values()
-        )
-
-    # ------------------------------------------------------------------- solve
+        first = [queue[0].name for queue in self._queues.values()]
+        return self.reduced.unconstrained and all(name == "simplex_qp" for name in first)
 
     @property
     def names(self) -> str:
-        """The backends that answered, or would be asked first; "none" if there is nothing to solve."""
+        """The backends that answered, or else the first ones; "none" if there is nothing to solve."""
         first = [queue[0].name for queue in self._queues.values()]
         return "+".join(self._used or dict.fromkeys(first)) or "none"
 
     def solve(
         self, bundle: Bundle, stabilization: Stabilization, accuracy: float, complaint: Complaint
     ) -> MasterSolution:
-        """Solve, with the next backend if one fails or if `complaint` finds the answer to be garbage.
+        """Solve, by the next backend if one fails or `complaint` rejects its answer.
 
-        If a level is below the least value of the model because an inexact master gave the bound that it was
-        set by, the model is minimised again, by another one.
+        If a level is empty because an inexact master gave the bound that it was set by, the model is
+        minimised again, by another one.
         """
         kind = None if stabilization is None else type(stabilization)
         if self.idle:
             self._distrust(kind, "its answers moved neither bound")
         failed: list[tuple[Candidate, str]] = []
-        infeasible = solution = None
+        infeasible = found = None
         queue = self._queues.get(kind) or self._queue(kind)
-        while len(failed) < len(queue):
+        while found is None and len(failed) < len(queue):
             candidate = queue[len(failed)]
             solution = self._try(candidate, bundle, stabilization, accuracy)
             reason = self._fault(candidate, solution, bundle, kind, complaint)
             if solution.status is MasterStatus.INFEASIBLE:
                 infeasible = solution
             if reason is None:
-                break
-            solution = None
-            failed.append((candidate, reason))
-            queue = self._queue(kind)
-            following = (
-                f"fell back to {queue[len(failed)].name}" if len(failed) < len(queue) else "none is left"
-            )
-            self.notes.append(f"{candidate.name}: {reason}; {following}")
-        if solution is not None:
-            self._used.setdefault(candidate.name)
-            self._failures.pop((kind, candidate.name), None)
+                found = solution
+                self._used.setdefault(candidate.name)
+                self._failures.pop((kind, candidate.name), None)
+            else:
+                failed.append((candidate, reason))
+                queue = self._queue(kind)
+                following = [f"fell back to {each.name}" for each in queue[len(failed) :]] or ["none is left"]
+                self.notes.append(f"{candidate.name}: {reason}; {following[0]}")
         for candidate, _ in failed:
             self._failures[kind, candidate.name] += 1
             if self._failures[kind, candidate.name] >= _CHANCES:
-                self._to_the_end(kind, candidate)
-        solution = solution or infeasible
-        if solution is None:
+                self._pass_over(kind, candidate)
+        found = found or infeasible
+        if found is None:
             reasons = "; ".join(f"{candidate.name}: {reason}" for candidate, reason in failed)
             raise BackendError(f"No backend could solve the reduced problem. {reasons}")
-        if solution is infeasible and kind is Level and self._distrust(None, "its bound set an empty level"):
+        if found is infeasible and kind is Level and self._distrust(None, "its bound set an empty level"):
             return self.solve(bundle, None, accuracy, complaint)
-        return solution
+        return found
 
     def _queue(self, kind: Kind) -> list[Candidate]:
         """Return all the candidates, the next one first."""
@@ -177,23 +168,25 @@ class ReducedSolver:
             self._queues[kind] = list(candidates(self._stated, kind, self.backend))
         return self._queues[kind]
 
-    def _to_the_end(self, kind: Kind, candidate: Candidate) -> None:
+    def _pass_over(self, kind: Kind, candidate: Candidate) -> None:
+        """Make a candidate the last one."""
         self._passed_over.add((kind, candidate.name))
         self._queues[kind].remove(candidate)
         self._queues[kind].append(candidate)
 
     def _distrust(self, kind: Kind, reason: str) -> bool:
-        """Pass over the first candidate, if it is inexact and there is another one."""
+        """Pass over the first candidate, if it is inexact and there is another one, and it is not yet."""
         first, *others = self._queue(kind)
         if first.exact or not others or (kind, first.name) in self._passed_over:
             return False
-        self._to_the_end(kind, first)
+        self._pass_over(kind, first)
         self.notes.append(f"{first.name}: {reason}; fell back to {others[0].name}")
         return True
 
     def _try(
         self, candidate: Candidate, bundle: Bundle, stabilization: Stabilization, accuracy: float
     ) -> MasterSolution:
+        """Call a master, which is built again after an exception."""
         start = clock()
         check_time()
         try:
@@ -213,14 +206,13 @@ class ReducedSolver:
                 solution = master.solve(self._rows.of(rows), stated, accuracy / unit.height)
             if isinstance(solution, MasterSolution) and isinstance(solution.status, MasterStatus):
                 return unit.back(solution, bundle)
-            return _failure(
-                f"it returned {type(solution).__name__}, not a MasterSolution with a MasterStatus"
-            )
+            message = f"it returned {type(solution).__name__}, not a MasterSolution with a MasterStatus"
         except Exception as error:
             self._masters.pop(candidate.name, None)
-            return _failure(f"{type(error).__name__}: {error}")
+            message = f"{type(error).__name__}: {error}"
         finally:
             self.seconds += clock() - start
+        return MasterSolution(None, None, MasterStatus.FAILED, message)
 
     def _fault(
         self, candidate: Candidate, solution: MasterSolution, bundle: Bundle, kind: Kind, complaint: Complaint
@@ -267,10 +259,6 @@ class ReducedSolver:
         if whole.x is not None:
             self._used.setdefault(backend.lower())
         return whole
-
-
-def _failure(message: str) -> MasterSolution:
-    return MasterSolution(None, None, MasterStatus.FAILED, message)
 
 
 def _wrong(what: str, vector: Any, size: int) -> str | None:

@@ -10,79 +10,11 @@ import pytest
 from covering import covering
 
 import cutplane as cut
-from cutplane.engine.bounds import Bounds
-from cutplane.engine.bundle import Proof
-from cutplane.engine.evaluator import Point
 from cutplane.engine.run import Run
 from cutplane.masters.select import Backend
 from cutplane.proof.dual import DualFunction
-from cutplane.proof.rounding import ORACLE, ROUNDING
 
 pytestmark = pytest.mark.every
-
-
-def at(objective):
-    return Point(np.zeros(1), objective, np.array([objective]))
-
-
-def bounds(objective, **options):
-    both = Bounds(**options)
-    both.offer_point(at(objective))
-    return both
-
-
-@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
-def test_an_excess_within_rounding_is_the_gap(objective):
-    both = bounds(objective)
-    excess = 0.5 * ROUNDING * abs(objective)
-    both.offer_bound(objective + excess, abs(objective), Proof())
-    assert both.upper == objective
-    assert both.upper - both.lower == pytest.approx(excess, rel=1e-3)
-
-
-@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
-@pytest.mark.parametrize("share", [3e-11, 1e-9, 0.9 * ORACLE])
-def test_an_excess_within_the_error_of_an_oracle_is_the_gap(objective, share):
-    both = bounds(objective)
-    excess = share * abs(objective)
-    both.offer_bound(objective + excess, abs(objective), Proof())
-    assert both.upper - both.lower == pytest.approx(excess, rel=1e-4)
-
-
-@pytest.mark.parametrize("objective", [1.0, -3.0, 1e-9, 1e12])
-def test_more_is_an_error(objective):
-    both = bounds(objective)
-    with pytest.raises(cut.OracleError, match="exceeds the objective"):
-        both.offer_bound(objective + 1e-3 * abs(objective), abs(objective), Proof())
-
-
-def test_a_better_point_below_the_bound_is_a_contradiction_too():
-    both = bounds(2.0)
-    both.offer_bound(1.5, 1.5, Proof())
-    with pytest.raises(cut.OracleError, match="exceeds the objective"):
-        both.offer_point(at(1.0))
-
-
-def test_a_bound_that_a_point_contradicts_is_forgotten_where_values_are_not_exact():
-    both = bounds(2.0, exact=False)
-    both.offer_bound(1.5, 1.5, Proof())
-    both.offer_point(at(1.0))
-    assert both.lower == -np.inf and both.upper == 1.0
-    assert not both.offer_bound(1.1, 1.1, Proof())
-
-
-def test_terms_that_cancel_leave_their_last_bits():
-    both = bounds(1e-17)
-    both.offer_bound(1e-16, 1.0, Proof())
-    assert both.lower == pytest.approx(1e-17 - 9e-17) and both.upper == 1e-17
-
-
-def test_known_infima_are_the_better_bound_at_zero():
-    both = Bounds()
-    both.offer_known(0.0, Proof())
-    both.offer_point(at(1e-22))
-    both.offer_bound(1e-13, 1e-5, Proof())
-    assert both.lower == 0.0 and both.upper == 1e-22
 
 
 WAYS = [cut.BMRM(), cut.OCAS(), cut.LevelBundle(), cut.ProximalBundle(), "auto"]
@@ -151,16 +83,6 @@ def test_the_first_record_holds_the_infimum(method, blocks):
     result = cut.Problem(risk, cut.L2(0.01)).solve(method)
     assert result.history[0].lower_bound == 0.0
     assert min(record.lower_bound for record in result.history) == 0.0
-
-
-@pytest.mark.parametrize("method", [cut.boosting.LPBoost(), cut.boosting.ERLPBoost(), "auto"], ids=str)
-def test_margins_that_are_all_zero(method):
-    y = np.tile([1.0, -1.0], 10)
-    problem = cut.boosting.SoftMargin(np.ones((20, 2)), y, 5, cut.boosting.DecisionStumps())
-    result = problem.solve(method)
-    assert result.status == "OPTIMAL"
-    assert result.soft_margin == pytest.approx(0.0, abs=1e-2)
-    assert result.verify().valid
 
 
 @pytest.mark.parametrize("seed", range(2))

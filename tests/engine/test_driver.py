@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import cutplane as cut
-from cutplane.boosting import DecisionStumps, EarlyStopping, LPBoost, SoftMargin
+from cutplane.boosting import DecisionStumps, LPBoost, SoftMargin
 from cutplane.engine.driver import Driver, Standing, Turn
 from cutplane.exceptions import BackendError
 from cutplane.mkl import MKL, PolynomialMKL
@@ -196,12 +196,3 @@ def test_every_solve_can_be_interrupted_and_watched(name):
     assert result.status == "INTERRUPTED"
     assert seen == [0]
     assert result.x is not None
-
-
-def test_early_stopping_is_an_end_of_the_rounds():
-    rule = EarlyStopping(X[::2], Y[::2], patience=1)
-    result = SoftMargin(X[1::2], Y[1::2], nu=5, weak_learner=DecisionStumps()).solve(
-        tol=1e-9, early_stopping=rule
-    )
-    assert result.status == "INTERRUPTED"
-    assert result.reason.startswith("early stopping")

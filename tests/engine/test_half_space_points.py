@@ -42,22 +42,6 @@ def test_a_violation_by_the_tolerance_of_a_master_is_undone(share, moved, kind):
         assert found == pytest.approx([bound / 4.0, 5.0], rel=1e-12)
 
 
-def test_a_larger_violation_is_left_alone():
-    x = np.array([2.0, 5.0])
-    assert into_half_spaces(problem(), bundle_with(([4.0, 0.0], -8.0 * (1.0 - 2.1e-6))), x) is x
-
-
-def test_without_half_spaces_nothing_moves():
-    x = np.array([2.0, 5.0])
-    assert into_half_spaces(problem(), bundle_with(), x) is x
-
-
-def test_only_the_half_spaces_nearby_are_obeyed():
-    near, far = ([1.0, 0.0], -2.0 * (1.0 - 1e-8)), ([0.0, 1.0], 1.0)
-    found = into_half_spaces(problem(), bundle_with(near, far), np.array([2.0, 5.0]))
-    assert found == pytest.approx([2.0 * (1.0 - 1e-8), 5.0], rel=1e-13)
-
-
 def test_the_simple_set_is_obeyed_as_well():
     """x_0 + x_1 falls below 2, while x_0 >= 1."""
     box = cut.Box([1.0, -9.0], [9.0, 9.0])
@@ -93,11 +77,6 @@ def test_a_round_set_is_approached_by_the_half_spaces_found_on_the_way():
     found = pull_back(run.cut_off, outside, inside, run.cut_off(outside))
     assert 0.99 < np.linalg.norm(found) <= 1.0
     assert 2 < len(run.asked) <= 4
-
-
-def test_where_only_the_inner_end_is_feasible_it_is_kept():
-    run, outside = Run(1.0), np.array([3.0])
-    assert pull_back(run.cut_off, outside, np.array([1.0]), run.cut_off(outside))[0] == 1.0
 
 
 @pytest.mark.parametrize(

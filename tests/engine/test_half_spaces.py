@@ -81,13 +81,6 @@ def test_a_nearby_point_is_the_upper_bound():
     assert result.history[-1].separations <= 2 * len(result.history)
 
 
-def test_a_nearby_point_of_another_shape_is_refused():
-    c, A, b = packing(2)
-    _, result = solve(c, A, b, "sparse", nearby=lambda x: np.zeros(x.size + 1))
-    assert result.status is cut.Status.INVALID_ORACLE
-    assert "nearby must return a point of shape (12,)" in result.reason
-
-
 def test_a_sparse_run_is_saved_and_goes_on(tmp_path):
     c, A, b = packing(3, dim=30, rows=120)
     problem, part = solve(c, A, b, "sparse", max_iter=3)
@@ -121,16 +114,6 @@ def test_wrong_batches_are_refused(answer, message):
     feasible = cut.Box(0, 1, dim=3) & cut.SeparationOracle(lambda x: answer)
     with pytest.raises(cut.OracleError, match=message):
         cut.Problem(cut.LinearObjective(-np.ones(3)), feasible_set=feasible).solve(cut.Kelley())
-
-
-def test_a_batch_is_a_sequence():
-    rows = HalfSpaces(sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 3.0]))
-    assert [(h.normal.tolist(), h.offset) for h in rows] == [([1.0, 0.0], 1.0), ([0.0, 2.0], 3.0)]
-    assert len(rows[1:]) == 1
-    with pytest.raises(IndexError):
-        rows[2]
-    with pytest.raises(cut.InvalidInputError, match=r"HalfSpaces.offsets must have shape"):
-        HalfSpaces(np.ones((2, 2)), np.ones(3))
 
 
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=40), st.integers(0, 3))

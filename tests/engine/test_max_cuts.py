@@ -100,21 +100,6 @@ def test_the_deepest_half_spaces_are_taken():
     assert np.allclose(np.sort(bundle.slopes[1:, 0]), np.sort(normals[:7, 0]))
 
 
-def test_aggregates_of_aggregates_are_convex_combinations():
-    """Several batches may come between two reduced problems; a known infimum has its share of the weight."""
-    draws = np.random.default_rng(2)
-    bundle = Bundle(2, 1, 6)
-    bundle.add(TRIVIAL, None, np.zeros((1, 2)), np.zeros(1), [0])
-    bundle.add(0, None, draws.normal(size=(5, 2)), np.ones(5), [0] * 5)
-    bundle.weigh(np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]))
-    for query in range(1, 6):
-        bundle.make_room(2)
-        bundle.add(query, None, draws.normal(size=(2, 2)), np.ones(2), [0, 0])
-        assert len(bundle) <= 6
-        assert bundle.weights.sum() == pytest.approx(1.0)
-        assert bundle.offsets.max() <= 1.0  # as every cut at 0
-
-
 def test_aggregates_keep_the_value_of_the_reduced_problem():
     draws = np.random.default_rng(1)
     bundle = Bundle(3, 2, 7)

@@ -158,13 +158,6 @@ def test_a_wrong_set_is_found(name, method):
         assert "check_set" in result.reason
 
 
-@pytest.mark.parametrize("method", ["auto", "BMRM", "proximal"])
-def test_the_reason_names_the_set_and_two_numbers(method):
-    result = solved(SmallBall(), METHODS[method])
-    assert result.status == "INVALID_ORACLE"
-    assert "SmallBall" in result.reason and "project moves it by" in result.reason
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dim", [1, 3, 40])
 @pytest.mark.parametrize(

@@ -143,25 +143,3 @@ def test_there_is_none_where_the_oracle_returned_none():
         return value + B @ u, slope + B, x if u[0] > 0.5 else None
 
     assert problem(sometimes).solve(cut.Kelley(), tol=1e-9).primal is None
-
-
-def test_the_engine_keeps_a_copy():
-    buffer = np.empty(3)
-
-    @cut.risk(dim=2)
-    def careless(u):
-        value, slope, x = answer(u)
-        buffer[:] = x
-        return value + B @ u, slope + B, buffer
-
-    check(problem(careless).solve(cut.Kelley(), tol=1e-9).primal)
-
-
-@pytest.mark.parametrize("third", [[1.0, 2.0], 3.0])
-def test_a_solution_per_block_is_asked_for(third):
-    risk = cut.OracleRisk(lambda x: (np.zeros(3), np.zeros((3, 2)), third), dim=2, blocks=3)
-    with pytest.raises(cut.OracleError, match="a sequence of 3, one for each block"):
-        problem(risk).solve()
-    four = cut.OracleRisk(lambda x: (0.0, x, x, x), dim=2)
-    with pytest.raises(cut.OracleError, match=r"or \(value, subgradient, solution\)"):
-        problem(four).solve()

@@ -121,13 +121,6 @@ def test_an_honest_oracle_is_asked_and_the_reason_says_so(name):
     assert result.certificate.verify().valid
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_probes_can_be_switched_off(name):
-    result = over(honest, name).solve(METHODS[name], tol_abs=1e-2, max_iter=2000, probes=False)
-    assert result.status == "OPTIMAL"
-    assert "probe" not in result.reason
-
-
 def test_without_probes_a_mistake_may_pass():
     off = over(flat, "Kelley").solve(cut.Kelley(), probes=False)
     assert off.status == "OPTIMAL"
@@ -187,31 +180,6 @@ def test_a_sum_with_a_black_box_is_one(part):
     assert "probes" in result.reason if part is honest else result.status == "INVALID_ORACLE"
 
 
-class Buffered:
-    """Returns the same array each time."""
-
-    def __init__(self, reuse_values):
-        self.slope = np.empty(5)
-        self.value = np.empty(1)
-        self.reuse_values = reuse_values
-
-    def __call__(self, x):
-        value, self.slope[:] = honest(x)
-        self.value[:] = value
-        return self.value if self.reuse_values else value, self.slope
-
-
-@pytest.mark.parametrize("reuse_values", [False, True])
-@pytest.mark.parametrize("name", METHODS)
-def test_an_oracle_may_use_its_arrays_again(name, reuse_values):
-    options = {"tol": 1e-6, "tol_abs": 1e-2 if name == "MirrorDescent" else 1e-5, "max_iter": 3000}
-    plain = over(honest, name).solve(METHODS[name], **options)
-    buffered = over(Buffered(reuse_values), name).solve(METHODS[name], **options)
-    assert buffered.status == plain.status == "OPTIMAL"
-    assert np.array_equal(buffered.x, plain.x)
-    assert buffered.certificate.verify().valid
-
-
 def at_call(number, answer):
     calls = []
 
@@ -220,34 +188,6 @@ def at_call(number, answer):
         return answer(x) if len(calls) >= number else honest(x)
 
     return function
-
-
-ANSWERS = {
-    "complex value": lambda x: (1.0 + 1.0j, np.zeros(5)),
-    "complex slope": lambda x: (1.0, np.zeros(5) + 1.0j),
-    "None": lambda x: None,
-    "None value": lambda x: (None, np.zeros(5)),
-    "None slope": lambda x: (1.0, None),
-    "text": lambda x: "high",
-    "text value": lambda x: ("high", np.zeros(5)),
-    "text slope": lambda x: (1.0, ["a"] * 5),
-    "four parts": lambda x: (1.0, np.zeros(5), None, 0.0),
-    "nan": lambda x: (np.nan, np.zeros(5)),
-    "-inf": lambda x: (-np.inf, np.zeros(5)),
-}
-
-
-@pytest.mark.parametrize(("name", "answer", "call"), covering(METHODS, ANSWERS, [1, 2, 4]))
-def test_an_answer_of_the_wrong_type_is_named(name, answer, call):
-    problem = over(at_call(call, ANSWERS[answer]), name)
-    try:
-        result = problem.solve(METHODS[name], tol=1e-9, max_iter=50, probes=False)
-    except cut.OracleError as error:
-        assert call == 1 and "function" in str(error)
-        return
-    assert call > 1
-    assert result.status in ("INVALID_ORACLE", "OPTIMAL")
-    assert result.status == "OPTIMAL" or "function" in result.reason
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -23,14 +23,6 @@ def listed(rows):
     return [slopes[:, 0].tolist(), *(column.tolist() for column in rows[1:])]
 
 
-def test_an_empty_proof_uses_no_row():
-    proof, bundle = Proof(), bundle_of(3)
-    assert bundle.bases(proof) == {}
-    rows, (points, duals, _) = bundle.evidence(proof)
-    assert listed(rows) == [[0.0, 1.0, 2.0], [0.0, 10.0, 20.0], [0, 0, 0], [0, 1, 2], [0.0, 0.0, 0.0]]
-    assert set(points) == set(duals) == {0, 1, 2}
-
-
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
 def test_rows_come_in_the_order_of_the_bundle_with_their_multipliers(kind):
     proof, bundle = Proof(np.array([0, 1, 2]), np.array([0.25, 0.0, 0.75])), bundle_of(4, kind=kind)
@@ -53,16 +45,6 @@ def test_a_proof_that_is_kept_survives_its_rows(kind):
     assert listed(rows) == [[3.0, 0.0, 2.0], [30.0, 0.0, 20.0], [0] * 3, [3, 0, 2], [0.0, 0.25, 0.75]]
     assert {query: x[0] for query, x in points.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
     assert {query: dual[0] for query, dual in duals.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
-
-
-def test_the_newest_row_may_leave_a_proof_that_is_kept():
-    proof, bundle = Proof(np.array([0, 3]), np.array([0.25, 0.75])), bundle_of(4)
-    proof = bundle.pinned(proof)
-    bundle.drop(np.array([True, False, False, True]))
-    rows, (points, _, _) = bundle.evidence(proof)
-    queries, weights = [1, 2, 0, 3], [0.0, 0.0, 0.25, 0.75]
-    assert listed(rows) == [[1.0, 2.0, 0.0, 3.0], [10.0, 20.0, 0.0, 30.0], [0] * 4, queries, weights]
-    assert set(points) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("kind", [np.array, sparse.csr_array])

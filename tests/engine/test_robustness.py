@@ -206,28 +206,6 @@ def test_a_tolerance_below_rounding_stalls():
     assert result.status is Status.OPTIMAL or "rounding" in result.reason
 
 
-@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
-def test_one_dimension_and_zero_data(method):
-    X = np.zeros((4, 1))
-    problem = cut.Problem(cut.LinearRisk(X, np.array([1.0, -1.0, 1.0, 1.0]), cut.losses.Hinge()), cut.L2(0.5))
-    result = problem.solve(method)
-    assert result.status is Status.OPTIMAL
-    assert result.objective == pytest.approx(1.0)
-    assert result.x == pytest.approx([0.0])
-
-
-def test_several_unregularised_coordinates():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100, 5))
-    y = np.where(X[:, 0] + 0.1 * rng.normal(size=100) >= 0, 1.0, -1.0)
-    risk = cut.LinearRisk(X, y, cut.losses.Hinge())
-    result = cut.Problem(risk, cut.L2(0.01, weights=[1, 1, 1, 0, 0])).solve(tol=1e-6)
-    assert result.status is Status.OPTIMAL
-    assert result.certificate.verify().valid
-    nearly = cut.Problem(risk, cut.L2(0.01, weights=[1, 1, 1, 1e-9, 1e-9])).solve(tol=1e-6)
-    assert nearly.objective == pytest.approx(result.objective, rel=1e-5)
-
-
 @pytest.mark.parametrize("regularizer", [cut.L2(0.0), cut.L1(0.0), cut.NoRegularizer()], ids=repr)
 def test_zero_regularization(regularizer):
     boxed = cut.Problem(good_risk(), regularizer, cut.Box(-3, 3)).solve(tol_abs=1e-6)
@@ -276,22 +254,6 @@ def test_interruption_keeps_the_best_point():
     assert cut.Problem(good_risk(), cut.L2(0.1)).solve(warm_start=result).status is Status.OPTIMAL
 
 
-def test_a_callback_can_stop():
-    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(
-        tol=1e-12, callback=lambda state: state.iteration == 2
-    )
-    assert result.status is Status.INTERRUPTED
-    assert result.n_iter == 2
-
-
-def test_a_callback_that_is_interrupted():
-    def interrupt(state):
-        if state.iteration == 1:
-            raise KeyboardInterrupt
-
-    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(callback=interrupt).status is Status.INTERRUPTED
-
-
 INVALID = {
     "risk is a function": (lambda: cut.Problem(distance), "decorate"),
     "regularizer is a class": (lambda: cut.Problem(good_risk(), cut.L2), "forget"),
@@ -327,16 +289,6 @@ def test_invalid_input(name):
         call()
     assert words in str(caught.value)
     assert str(caught.value).count("\n") == 0
-
-
-def test_statuses_say_what_to_do():
-    for status in Status:
-        assert status.remedy.endswith(".")
-        assert str(status) == status.name
-    result = cut.Problem(good_risk(), cut.L2(0.1)).solve(tol=1e-12, max_iter=1)
-    assert result.status is Status.MAX_ITER
-    assert Status.MAX_ITER.remedy in repr(result)
-    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(tol=1e-12, time_limit=0.0).status is Status.TIME_LIMIT
 
 
 @pytest.mark.parametrize("method", [cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle()], ids=str)

@@ -62,12 +62,6 @@ def test_a_rule_holds_from_its_threshold_on(rule, before, at, status, words):
     assert stop.status is not cut.Status.OPTIMAL if status is None else stop.status is status
 
 
-@pytest.mark.parametrize("bounds", [(-math.inf, 1.0), (1.0, math.inf), (-math.inf, math.inf)])
-@pytest.mark.parametrize("rule", [RelativeGap(1e300), AbsoluteGap(1e300)], ids=repr)
-def test_a_missing_bound_is_never_optimal(rule, bounds):
-    assert rule(state(*bounds)) is None
-
-
 @pytest.mark.parametrize("kind", [RelativeGap, AbsoluteGap])
 def test_a_gap_rule_that_accepts_any_gap_is_refused(kind):
     with pytest.raises(cut.InvalidInputError, match="inf"):
@@ -112,17 +106,6 @@ def test_all_of_waits_for_all_and_is_optimal_only_if_all_are(answers):
         others = [answer.status for answer in answers if answer is not OPTIMAL]
         assert stop.status is (others[0] if others else cut.Status.OPTIMAL)
         assert stop.reason == " and ".join(answer.reason for answer in answers)
-
-
-def test_nested_combinations():
-    late_and_close = (MaxIter(3) & RelativeGap(0.1)) | TimeLimit(100.0)
-    assert late_and_close(state(9.5, 10.0, iteration=2)) is None
-    assert late_and_close(state(8.0, 10.0, iteration=5)) is None
-    assert late_and_close(state(9.5, 10.0, iteration=3)).status is cut.Status.MAX_ITER
-    assert late_and_close(state(8.0, 10.0, elapsed=100.0)).status is cut.Status.TIME_LIMIT
-    proven_twice = RelativeGap(0.1) & AbsoluteGap(0.5)
-    assert proven_twice(state(9.5, 10.0)).status is cut.Status.OPTIMAL
-    assert proven_twice(state(99.4, 100.0)) is None
 
 
 # ------------------------------------------------------------------------------------------------ in a solve
@@ -172,19 +155,6 @@ def test_a_solve_stops_in_the_first_iteration_in_which_the_rule_holds():
     assert result.oracle_calls == 5
     gaps = problem().solve(cut.Kelley(), tol=1e-2).history.column("gap")
     assert gaps[-1] <= 1e-2 < gaps[:-1].min()
-
-
-def test_a_target_is_no_proof():
-    result = problem().solve(cut.Kelley(), stop=TargetReached(1e6), tol=1e-9)
-    assert result.status == "TARGET"
-    assert result.n_iter == 0
-    assert "target" in result.reason
-
-
-def test_a_proof_in_the_last_iteration_allowed_is_reported_as_one():
-    needed = problem().solve(cut.Kelley(), tol=1e-3).n_iter
-    result = problem().solve(cut.Kelley(), tol=1e-3, max_iter=needed, stop=OracleCalls(1) & MaxIter(needed))
-    assert (result.status, result.n_iter) == (cut.Status.OPTIMAL, needed)
 
 
 def test_the_natural_stop_of_an_uncertified_gap_says_so():

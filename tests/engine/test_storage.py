@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import cvxpy as cp
@@ -149,27 +148,6 @@ def test_a_result_is_loaded_by_the_name_that_it_was_saved_by(name, tmp_path, mon
     assert cut.load(str(tmp_path / "renamed"), trusted=True).energy == model.energy
 
 
-def test_threads_that_save_to_one_file_all_succeed(tmp_path):
-    result, path = problem().solve(), tmp_path / "run.npz"
-    errors = []
-
-    def write():
-        try:
-            for _ in range(20):
-                result.save(path)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert cut.load(path, problem()).certificate.verify().valid
-    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
-
-
 WRITER = """
     import sys
     import cutplane as cut
@@ -264,13 +242,6 @@ def test_a_resumed_run_starts_from_the_bounds_that_were_saved(name, max_iter, tm
     assert resumed.lower_bound >= part.lower_bound - 1e-12 * abs(part.lower_bound)
     assert resumed.objective <= part.objective + 1e-12 * abs(part.objective)
     assert resumed.certificate.verify().valid
-
-
-def test_the_suffix_is_added(tmp_path):
-    result = problem().solve()
-    assert result.save(tmp_path / "run") == tmp_path / "run.npz"
-    assert result.save(tmp_path / "a.b") == tmp_path / "a.b.npz"
-    assert result.save(str(tmp_path / "c.npz")) == tmp_path / "c.npz"
 
 
 def over(dim=4, seed=0, blocks=1, rows=60):

@@ -40,11 +40,6 @@ def test_a_unit_is_the_next_power_of_two(size):
     assert not far_from_unit(0.0, unit)
 
 
-def test_squares_of_units_are_numbers():
-    for size in (5e-324, 1e-200, 1e200, 1e308):
-        assert 1e-160 < unit_of(size) ** 2 < 1e160
-
-
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("name", [name for name in REGULARIZERS if name != "cvxpy"])
 def test_a_regularizer_in_a_unit(name, unit):
@@ -112,32 +107,6 @@ def test_rows_in_a_unit(unit, height, matrix):
     wanted[2] /= unit
     assert heights == pytest.approx(wanted, rel=1e-12)
     assert StatedRows(Unit()).of(rows) is rows
-
-
-class Some:
-    """The rows with these numbers."""
-
-    def __init__(self, *ids):
-        self.ids = np.array(ids, dtype=np.int64)
-        self.slopes, self.offsets, self.blocks = (
-            part[self.ids] for part in (Rows.slopes, Rows.offsets, Rows.blocks)
-        )
-
-
-def test_rows_that_come_and_go_are_stated_once():
-    unit = Unit(2.0**-10, 2.0)
-    stated = StatedRows(unit)
-    for ids in [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 2), (2,), ()]:
-        known, rows = stated.of(Some(*ids)), Some(*ids)
-        anew = StatedRows(unit).of(rows)
-        assert np.array_equal(known.slopes, anew.slopes) and np.array_equal(known.offsets, anew.offsets)
-        assert np.array_equal(known.ids, rows.ids) and np.array_equal(known.blocks, rows.blocks)
-
-
-def test_slopes_are_not_copied_where_their_unit_stays_one():
-    assert StatedRows(Unit(4.0, 4.0)).of(Some(0, 1)).slopes.tolist() == Rows.slopes[:2].tolist()
-    rows = Some(0, 1)
-    assert StatedRows(Unit(4.0, 4.0)).of(rows).slopes is rows.slopes
 
 
 @pytest.mark.parametrize("height", [2.0**-9, 1.0, 2.0**11])

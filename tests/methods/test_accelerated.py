@@ -86,20 +86,6 @@ def test_the_bounds_of_the_theorem(seed):
     assert gap[-1] < 1e-4 * gap[0]
 
 
-def test_the_constant_is_found():
-    """Without being told, within a factor of two, and so is the rate."""
-    risk, optimum, solution = least_squares(0)
-    problem = cut.Problem(risk, feasible_set=cut.L2Ball(1.0))
-    loop = problem.iterate(AcceleratedGradient(restart=False), tol=1e-12, max_iter=200)
-    found = []
-    for state in loop:
-        found.append(loop.method_state.lipschitz)
-        N = state.iteration - 1
-        if N > 10:
-            assert state.upper_bound - optimum <= 2 * 2 * (solution @ solution) / ((N + 1) * (N + 2)) + 1e-9
-    assert max(found[10:]) <= 2.0
-
-
 def test_restarts_make_it_linear():
     rng = np.random.default_rng(1)
     n = 40
@@ -134,27 +120,6 @@ def test_images_save_passes():
     result = problem.solve(AcceleratedGradient(lipschitz=5.0, restart=False), tol=1e-12, max_iter=20)
     assert len(calls) <= 2 * result.n_iter + 1
     assert result.oracle_calls <= result.n_iter + 2
-
-
-def test_limited_memory_keeps_valid_bounds():
-    problem, optimum = instance("box", "logistic")
-    result = problem.solve(AcceleratedGradient(), tol=1e-5, max_iter=2000, max_cuts=6)
-    assert result.status is Status.OPTIMAL
-    assert result.history.column("n_cuts").max() <= 7
-    assert result.lower_bound <= optimum * (1 + 1e-8)
-    assert result.certificate.verify().valid
-
-
-def test_several_blocks_and_a_start_at_the_solution():
-    problem, optimum = instance("box", "squared")
-    risk = problem.risk
-    split = cut.Problem(cut.LinearRisk(risk.X, risk.y, risk.loss, blocks=3), feasible_set=SETS["box"])
-    result = split.solve(AcceleratedGradient(), tol=1e-7)
-    assert result.objective == pytest.approx(optimum, rel=2e-7)
-    again = split.solve(AcceleratedGradient(), tol=1e-6, x0=result.x)
-    assert again.n_iter <= 40
-    flat = cut.Problem(cut.LinearObjective(np.zeros(2)), feasible_set=cut.Box(0, 1))
-    assert flat.solve(AcceleratedGradient()).status is Status.OPTIMAL
 
 
 def test_overflow_is_stepped_back_from():

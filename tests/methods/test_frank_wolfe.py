@@ -15,9 +15,8 @@ from scipy.optimize import nnls
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
-from cutplane.losses import Hinge, Huber, Logistic, ModifiedHuber, Poisson, Squared, SquaredHinge
+from cutplane.losses import Hinge, Huber, Logistic, ModifiedHuber, Squared, SquaredHinge
 from cutplane.methods.frank_wolfe import Atoms, FrankWolfe
-from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.status import Status
@@ -142,15 +141,6 @@ def test_against_one_monolithic_solve(method, set_name, loss):
     assert_combination(state, problem.simple_set, result.x)
 
 
-@pytest.mark.parametrize("layout", ["csr", "float32"])
-def test_other_layouts_and_several_blocks(layout):
-    problem, optimum = instance("l1 ball", "squared", layout)
-    blocks = cut.LinearRisk(problem.risk.X, problem.risk.y, Squared(), blocks=3)
-    for risk in (problem.risk, blocks):
-        result = cut.Problem(risk, feasible_set=SETS["l1 ball"]).solve(FrankWolfe("short", "away"), tol=1e-6)
-        assert_sound(result, optimum, 2e-6)
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     c=arrays(np.float64, N, elements=st.floats(-2, 2).map(lambda v: round(v, 3))),
@@ -234,14 +224,6 @@ def test_passes_over_the_data(step, variant):
     result = problem.solve(FrankWolfe(step, variant), tol=1e-9, max_iter=30)
     assert result.n_iter >= 8
     assert Counted.passes <= (3 if step == "short" else 2) * result.n_iter + 2
-
-
-def test_an_oracle_without_images_is_searched_with_few_calls():
-    A, b = data()
-    risk = Quadratic(A, b)
-    result = cut.Problem(risk, feasible_set=cut.L1Ball(0.8)).solve(FrankWolfe("exact", "away"), tol=1e-6)
-    assert result.status is Status.OPTIMAL
-    assert risk.calls == result.oracle_calls <= 5 * result.n_iter + 1
 
 
 @pytest.mark.parametrize(("step", "variant"), [choice for choice in CHOICES if choice[0] != "short"])
@@ -333,14 +315,6 @@ def test_degenerate_problems(name, method):
         assert_combination(state, problem.simple_set, result.x)
 
 
-@pytest.mark.parametrize("step", ["exact", "open_loop"])
-def test_a_linear_risk_takes_one_step(step):
-    c = np.array([3.0, -1.0, 2.0])
-    result = cut.Problem(cut.LinearObjective(c), feasible_set=cut.Simplex()).solve(FrankWolfe(step), tol=0.0)
-    assert result.status is Status.OPTIMAL
-    assert result.n_iter == 1 and result.x.tolist() == [0, 1, 0] and result.backend == "none"
-
-
 class LeastSquares:
     """The best weights of the atoms, by a penalty on their sum; remembers what it was shown."""
 
@@ -411,13 +385,6 @@ def test_what_goes_wrong_in_the_set_leaves_the_best_point():
     assert below.solve(FrankWolfe("exact"), tol=1e-9).status is not Status.OPTIMAL
 
 
-def test_a_callback_stops_with_the_best_point():
-    problem, optimum = instance("simplex", "logistic")
-    result = problem.solve(FrankWolfe("open_loop"), tol=1e-9, callback=lambda state: state.iteration == 7)
-    assert result.status is Status.INTERRUPTED and result.n_iter == 7
-    assert result.objective == result.history.column("upper_bound").min() >= optimum - 1e-9
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_few_cuts_are_enough(variant):
     problem, optimum = instance("l1 ball", "logistic")
@@ -436,25 +403,6 @@ def test_cuts_are_reused_in_both_directions():
     assert_sound(again, optimum, 1e-6)
     assert_combination(state, problem.simple_set, again.x)
     assert_sound(problem.solve(cut.LevelBundle(), tol=1e-6, warm_start=again), optimum, 1e-6)
-
-
-def test_it_compares_with_other_methods():
-    problem, _ = instance("l2 ball", "logistic")
-    method = FrankWolfe("exact", "pairwise")
-    rows = cut.compare(problem, methods=[method, cut.LevelBundle()], tol=1e-3).rows
-    assert [row.status for row in rows] == ["OPTIMAL", "OPTIMAL"]
-    assert rows[0].backend_used == "none"
-
-
-def test_the_start_is_the_first_atom():
-    problem, _ = instance("simplex", "squared")
-    x0 = np.full(N, 1.0 / N)
-    loop = problem.iterate(FrankWolfe(), x0=x0)
-    assert loop.method_state is None
-    next(iter(loop))
-    assert np.array_equal(loop.method_state.atoms, loop.process.run.first.x[np.newaxis])
-    assert loop.method_state.best.x == pytest.approx(x0)
-    assert loop.method_state.weights.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -530,19 +478,6 @@ def test_the_curvature_bound_of_a_linear_risk(loss, x, direction, t, intercept):
     assert reached <= allowed + 1e-12 * (abs(value) + abs(allowed) + bound)
 
 
-@pytest.mark.parametrize("loss", SMOOTH)
-def test_the_smoothness_of_a_loss_is_the_least_one(loss):
-    t = np.linspace(-3, 3, 6001)
-    steepest = np.abs(np.diff(loss.derivative(t, 1.0))).max() / (t[1] - t[0])
-    assert steepest == pytest.approx(loss.smoothness, rel=1e-3)
-
-
-@pytest.mark.parametrize("loss", [Hinge(), Poisson()])
-def test_a_loss_that_is_not_smooth_withholds_the_curvature(loss):
-    assert not offers(cut.LinearRisk(np.eye(2), [1.0, 1.0], loss), Capability.CURVATURE)
-    assert offers(cut.LinearRisk(np.eye(2), [1.0, 1.0], Squared()), Capability.CURVATURE)
-
-
 @settings(max_examples=25)
 @given(st.lists(arrays(np.float64, 2, elements=st.sampled_from([0.0, -0.0, 1.0, 0.1])), max_size=60))
 def test_atoms_are_distinct_and_keep_their_order(points):
@@ -562,14 +497,6 @@ def test_atoms_are_distinct_and_keep_their_order(points):
     assert len(atoms) == len(expected)
     with pytest.raises(ValueError, match="read-only"):
         atoms.rows[0] = 1.0
-
-
-def test_many_atoms():
-    points = np.random.default_rng(0).normal(size=(100, 3))
-    atoms = Atoms(points[0])
-    assert [atoms.index(point) for point in points] == list(range(100))
-    assert [atoms.index(point) for point in points] == list(range(100))
-    assert np.array_equal(atoms.rows, points)
 
 
 def test_auto_takes_it_where_the_set_has_nothing_else():

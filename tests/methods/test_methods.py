@@ -117,13 +117,6 @@ def test_iterate_is_the_same_as_solve():
     assert left.result().status is Status.INTERRUPTED
 
 
-def test_a_run_is_reproducible():
-    problem, _ = formulation("hinge, L2")
-    first, second = problem.solve(tol=1e-8), problem.solve(tol=1e-8)
-    assert np.array_equal(first.x, second.x)
-    assert np.array_equal(first.history.column("lower_bound"), second.history.column("lower_bound"))
-
-
 def test_the_line_search_saves_iterations():
     X, y = np.random.default_rng(0).normal(size=(500, 20)), None
     y = np.sign(X[:, 0] + np.random.default_rng(1).normal(size=500))
@@ -163,14 +156,6 @@ def test_the_choice_of_the_backend():
     assert formulation("hinge, L2")[0].solve(max_iter=1).backend == "simplex_qp"
     assert formulation("hinge, L1, box")[0].solve(cut.Kelley(), max_iter=1).backend == "highs"
     assert formulation("hinge, L2")[0].solve(max_iter=1, backend="Clarabel").backend == "clarabel"
-
-
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [("OCAS", cut.OCAS()), ("proximal", cut.ProximalBundle()), ("Level_Bundle", cut.LevelBundle())],
-)
-def test_methods_have_names(name, method):
-    assert formulation("hinge, L2")[0].solve(name, max_iter=1).method == repr(method)
 
 
 def test_an_unknown_name_lists_the_known_ones():

@@ -179,22 +179,6 @@ def test_a_start_at_the_optimum(sampling):
     assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("sampling", ["importance", "uniform", "full"])
-def test_a_step_onto_the_optimum(sampling):
-    problem = cut.Problem(Quadratic(np.eye(1), np.zeros(1)), feasible_set=cut.Box(-2.0, 2.0))
-    result = problem.solve(MirrorDescent(sampling=sampling, step_size=1.0), x0=np.ones(1), tol=0.0)
-    assert result.status is Status.OPTIMAL
-    assert result.objective == result.lower_bound == 0.0
-    assert [record.step for record in result.history] == ["start", "average", "stationary"]
-
-
-def test_evaluations_every_so_many_steps():
-    problem = cut.Problem(quadratic(), feasible_set=cut.Simplex())
-    result = problem.solve(MirrorDescent(evaluate_every=7), tol=0.0, max_iter=30)
-    kinds = [record.step for record in result.history]
-    assert [k for k, kind in enumerate(kinds) if kind == "average"] == [1, 8, 15, 22, 29]
-
-
 @pytest.mark.parametrize(
     "problem, words",
     [
@@ -206,12 +190,3 @@ def test_evaluations_every_so_many_steps():
 def test_what_is_missing_is_named(problem, words):
     with pytest.raises(cut.MissingCapabilityError, match=words):
         problem.solve(MirrorDescent("entropy"))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"potential": "l1"}, {"sampling": "all"}, {"step_size": 0.0}, {"seed": -1}, {"evaluate_every": 0}],
-)
-def test_wrong_parameters(options):
-    with pytest.raises(cut.InvalidInputError, match=next(iter(options))):
-        MirrorDescent(**options)
