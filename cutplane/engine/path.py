@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -151,67 +151,64 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
 
     begin = {name: options[name] for name in ("warm_start", "x0") if name in options}
     rest = {name: value for name, value in options.items() if name not in begin}
-    lead = _Lead.of(problem, method, options) if lams.size > 1 else None
+    lead = _leader(problem, method, options) if lams.size > 1 else None
     for lam in lams.tolist():
         step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
-        result = None if lead is None else lead.solve(step)
+        result = None if lead is None else lead(step)
         if result is None:
             result = step.solve(**begin, **rest)
         begin = {"warm_start": result}
         yield result
 
 
-class _Lead:
-    """A follower, and the options with which each weight is proven."""
+def _leader(
+    problem: Problem, method: Method, options: dict[str, Any]
+) -> Callable[[Problem], Result | None] | None:
+    """Return the function that solves the next weight by the follower of a method, or returns None unproven.
 
-    def __init__(self, method: _Following, change: Any, options: dict[str, Any]):
-        self._method, self._change = method, change
-        self._shown = {name: options[name] for name in _SHOWN & options.keys()}
-        rules = {name: options[name] for name in _RULES & options.keys()}
-        self._gap = {name: rules[name] for name in ("tol", "tol_abs") if name in rules}
-        self._rules = stopping_rules(**rules)
-        self._best: Point | None = None
+    There is none if the method has no follower for the problem, or options forbid it.
+    """
+    from cutplane.engine.driver import Driver
+    from cutplane.engine.method_process import MethodProcess
+    from cutplane.engine.run import Run
+    from cutplane.engine.standard import standardized
+    from cutplane.masters.select import Backend
 
-    @classmethod
-    def of(cls, problem: Problem, method: Method, options: dict[str, Any]) -> _Lead | None:
-        """Return the lead along the path of a problem; None if the method has none, or options forbid it."""
-        from cutplane.engine.standard import standardized
+    asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
+    held = options.get("warm_start") or options.get("max_cuts") or options.get("backend", "auto") != "auto"
+    if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
+        return None
+    x0 = None if options.get("x0") is None else as_vector("x0", options["x0"], problem.dim)
+    stated, change = standardized(problem) or (problem, None)
+    if change is not None and x0 is not None:
+        x0 = change.inward(x0)
+    follower = method.follower(stated, x0)
+    if follower is None:
+        return None
+    following = _Following(follower, method)
+    shown = {name: options[name] for name in _SHOWN & options.keys()}
+    rules = {name: options[name] for name in _RULES & options.keys()}
+    gap = {name: rules[name] for name in ("tol", "tol_abs") if name in rules}
+    stopping = stopping_rules(**rules)
+    best: Point | None = None
 
-        asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
-        held = (
-            options.get("warm_start") or options.get("max_cuts") or options.get("backend", "auto") != "auto"
-        )
-        if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
+    def solve(problem: Problem) -> Result | None:
+        nonlocal best
+        stated, own = standardized(problem) or (problem, None)
+        if own is not change:
             return None
-        x0 = None if options.get("x0") is None else as_vector("x0", options["x0"], problem.dim)
-        stated, change = standardized(problem) or (problem, None)
-        if change is not None and x0 is not None:
-            x0 = change.inward(x0)
-        follower = method.follower(stated, x0)
-        return None if follower is None else cls(_Following(follower, method), change, options)
-
-    def solve(self, problem: Problem) -> Result | None:
-        """Return the result of a weight; None without a proof."""
-        from cutplane.engine.driver import Driver
-        from cutplane.engine.method_process import MethodProcess
-        from cutplane.engine.run import Run
-        from cutplane.engine.standard import standardized
-        from cutplane.masters.select import Backend
-
-        stated, change = standardized(problem) or (problem, None)
-        if change is not self._change:
-            return None
-        x, best = self._method.follower.x, self._best
-        first = None
-        if best is not None and np.array_equal(best.x, x):
+        first: Array | Point = follower.x.copy()
+        if best is not None and np.array_equal(best.x, first):
             objective = float(best.values.sum()) + stated.regularizer.value(best.x)
             first = replace(best, objective=objective)
-        run = Run(stated, self._method, Backend(), **self._gap)
-        process = MethodProcess(run, x.copy() if first is None else first, user=problem, change=change)
-        result = Driver(process, self._rules).run(**self._shown)
-        self._best = run.best
+        run = Run(stated, following, Backend(), **gap)
+        process = MethodProcess(run, first, user=problem, change=change)
+        result = Driver(process, stopping).run(**shown)
+        best = run.best
         ended = Status.STALLED, Status.INVALID_ORACLE, Status.UNBOUNDED
         return None if result.status in ended else result
+
+    return solve
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,11 +221,9 @@ class _Following(Method):
     first_cut = False
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Tell that no row of a known infimum is needed."""
         return False
 
     def describe(self, state: Any) -> str:
-        """Return the method that leads."""
         return f"{self.leader!r}, along the path"
 
     def step(self, run: Run, state: int | None) -> Step:
