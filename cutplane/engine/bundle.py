@@ -15,8 +15,10 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import TRIVIAL, Rows, row_sizes
 
 AGGREGATE = -1
-"""The query number of a row that is a convex combination of dropped rows."""
+"""The query number of a row that is a convex combination of dropped rows, negative because queries are
+not."""
 _NOT_WEIGHED = -1.0
+"""The multiplier of a row that no reduced problem has had, negative because multipliers are not."""
 _NEGLIGIBLE = 1e-10
 """Share of the largest multiplier below which a row is idle, because interior points give no exact zeros."""
 _SAME = 1e-14

@@ -9,26 +9,48 @@ from __future__ import annotations
 import math
 
 USUAL_FALL = math.log(1e3)
-"""Of the gap, by which rates are told beforehand."""
+"""Fall of log(gap) that a solve is expected to need."""
 OVERHEAD = 1e6
-"""An iteration outside the data: master, bounds, records."""
+"""An iteration outside the data (master, bounds, records), because that is nearly the same for all data."""
 BATCH = 4.0 * OVERHEAD
-"""The least work of a move in an iteration: the overhead is a fifth of the time then."""
+"""Least work of a move in an iteration, because then the overhead is a fifth of the time."""
 LOOK = 5e4
-"""A look of a move at its own gap, outside the data."""
+"""Computation of a move's gap, outside the data, because it is a few calls of numpy."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
-"""A pass there and back, with the line search, per example and per stored entry."""
-PER_COEFFICIENT = 4.0
-"""A coefficient of a cut in the bundle: the products of a new cut with the old ones."""
-PER_PAIR = 60.0
-"""A pair of cuts: steps of the active set on the reduced problem."""
+"""A pass there and back, with the line search, per example and stored entry, because indices cost twice
+more."""
+PER_COEFFICIENT, PER_PAIR = 4.0, 60.0
+"""A coefficient of a cut, because a new cut is multiplied by all, and a pair of cuts, because of the active
+set."""
 NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
-"""A Newton step outside the data, and per example: multipliers, and bends of the smoothed losses."""
+"""A Newton step outside the data, and per example, because of multipliers and bends of the smoothed
+losses."""
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
-"""A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature in a Cholesky factor."""
+"""A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature, because of Cholesky's
+factor."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
-"""A step of coordinate ascent: per example, per entry, and more for a loss without an outline, which has an
-equation to solve."""
+"""A step of coordinate ascent per example, per entry, and for a loss without an outline, because of its
+equation."""
+ITERATION = 1.1e5
+"""An iteration of cuts outside oracle and master, because of bounds and records."""
+QP, QP_PAIR, QP_SIDE, LEVEL = 4e4, 0.8, 20.0, 5.0
+"""A reduced quadratic programme of our own, a pair of its rows, an entry of the rows of the set times their
+number, and the factor of a level, because its multiplier is searched."""
+LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
+"""A reduced linear programme, an entry of its cuts, and an entry of the rows of the set in each of as many
+pivots as rows, because the first solve takes these and later ones few."""
+CONE_ENTRY = 100.0
+"""An entry of the cuts of a reduced problem through cvxpy, because that copies it several times."""
+PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
+"""A quadratic programme by an interior point, its columns, products in its normal equations, and cubed
+columns of a filled factor, because it takes some 20 factors."""
+COMPILED, COMPILED_ENTRY = 1e7, 100.0
+"""Compilation of a cone programme by cvxpy, and an entry of it, because it passes through Python."""
+SEMIDEFINITE = 7.0
+"""A cubed entry of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
+DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
+"""Coordinate descent outside the data and per entry, of smooth and of smoothed losses, because of more
+epochs."""
 
 
 def is_dense(size: tuple[int, int, float]) -> bool:
@@ -66,29 +88,6 @@ def cost_of_visits(count: float, entries: float, dense: bool, equations: bool) -
     """Return what so many steps of coordinate ascent cost."""
     per_visit = EPOCH_EXAMPLE + (EPOCH_EQUATION if equations else 0.0)
     return per_visit * count + (EPOCH_DENSE_ENTRY if dense else EPOCH_ENTRY) * entries
-
-
-ITERATION = 1.1e5
-"""An iteration of cuts outside oracle and master: bounds, records."""
-QP, QP_PAIR, QP_SIDE = 4e4, 0.8, 20.0
-"""A reduced problem that is a quadratic programme of our own, a pair of its rows, and an entry of the rows of
-the set times their number."""
-LEVEL = 5.0
-"""The factor of a level constraint, whose multiplier is searched."""
-LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
-"""A reduced problem that is a linear programme, an entry of its cuts, and one of the rows of the set in each
-of as many pivots as rows: the first solve takes these, later ones take few."""
-CONE_ENTRY = 100.0
-"""An entry of the cuts of a reduced problem that goes through cvxpy."""
-PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
-"""A quadratic programme by an interior point: assembled, for each column, for each product in its normal
-equations, and for a cubed column in a filled factor: some 20 factors."""
-COMPILED, COMPILED_ENTRY = 1e7, 100.0
-"""The compilation of a cone programme by cvxpy, and an entry of it."""
-SEMIDEFINITE = 7.0
-"""A cubed entry of a semidefinite cone, in 20 factors with a third of a nanosecond each."""
-DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
-"""Coordinate descent outside the data and per entry, of smooth losses and of smoothed ones."""
 
 
 def cost_of_qp(n: float, rows: float) -> float:

@@ -160,7 +160,10 @@ class Declaration:
         if self._project is not None:
             return self._project(x)
         if not self.in_simple_set(x, NEAR):
-            x = self._projected(x)
+            from cutplane.masters.simplex_qp import project_on_polyhedron
+
+            near = project_on_polyhedron(self.simple_set, x)
+            x = near if near is not None and self.in_simple_set(near, NEAR) else self._projection(x)
         restore = ability(self.simple_set, Capability.RESTORATION)
         if restore is not None:
             x = restore(x)
@@ -174,12 +177,6 @@ class Declaration:
     def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
         """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""
         return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
-
-    def _projected(self, x: Array) -> Array:
-        from cutplane.masters.simplex_qp import project_on_polyhedron
-
-        near = project_on_polyhedron(self.simple_set, x)
-        return near if near is not None and self.in_simple_set(near, NEAR) else self._projection(x)
 
     @cached_property
     def _projection(self) -> Any:

@@ -22,12 +22,14 @@ _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
 far inside as the tolerances of masters allow."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
+"""Shares of multipliers inside that are tried in turn, because the bound loses as large a share."""
 _LARGE = 100_000
-"""From so many entries of the cuts on, a linear programme takes longer than prox problems (measured)."""
+"""Entries of the cuts from which on prox problems are solved, because a linear programme takes longer
+then."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
 """Prox weights in units of the steepest cut, because the slope that they leave has to be small."""
 _PINNED = 1e-9
-"""Residual of a flat combination, relative to the slopes, up to which rows are taken to have one."""
+"""Relative residual of a flat combination of slopes, because nnls is exact to fewer digits than doubles."""
 
 
 class DualSearch(DualFunction):

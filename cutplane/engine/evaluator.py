@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _FAR = 2.0
-"""The largest |t| to which an image is extrapolated, z0 + t (z1 - z0), before it is computed again."""
+"""Largest |t| of an extrapolated image z0 + t (z1 - z0), because errors grow with t."""
 _DRIFTED = 1e-13
-"""The relative error of a combined image at which it is computed again, because slopes are to be found again
-from the point up to 1e-9, also where scores cancel, and a few hundred combinations make no larger error."""
+"""Relative error of a combined image at which it is computed again, because the slopes at the point should
+agree to 1e-9, also where scores cancel, and a few hundred combinations make no larger error."""
 _SHORT = 2e-4
 """Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing their number twice
 takes 8 microseconds, and products that end so soon gain nothing from threads."""

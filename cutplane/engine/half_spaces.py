@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _ROUNDS = 1000
-"""A domain that takes more half-spaces than this to be found is not given by a few of them."""
+"""Half-spaces of a domain that are tried, because most domains are given by a few."""
 _TRIES = 3
 """The most oracle calls for a point on a segment, because the half-spaces that they add converge to the place
 where it leaves X as Newton's method does."""

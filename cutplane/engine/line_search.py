@@ -17,7 +17,7 @@ _DEVIATIONS = 2.5
 _CLOSE = 1e-6
 """Relative length of a Newton step after which the search ends, because the next is its square."""
 _FEW = 8
-"""Newton steps after which one whose gain is a rounding error of phi ends the search."""
+"""Newton steps after which one with a gain within rounding is the last, because others gain no more."""
 _NOTHING = PiecewiseLinear(0.0, 0.0, NO_KINKS, NO_KINKS)
 
 

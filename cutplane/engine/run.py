@@ -37,17 +37,18 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.methods.base import Method
 
-_RETREATS, _PATIENCE, _SHARE = 200, 10, 0.1
+_RETREATS, _PATIENCE = 200, 10
+"""Halvings of a way back to a finite objective, ten of each length, because it may be finite nearby alone."""
+_SHARE = 0.1
+"""Share of the gap that the answer of an on-demand risk may be off, because cuts should be useful."""
 _CALLS, _FLAT = 3, 0.2
-"""Calls of the oracle on a ray, and the share of the first slope at which they end, because each call costs
-an iteration, and a cut there says more of the ray than the last digits of its minimiser."""
+"""Calls on a ray, and the share of the first slope at which they end, because each costs an iteration."""
 _NOISE = 1e-13
-"""Relative rise of the objective, or of a row at a point, that counts as rounding."""
+"""Relative rise of the objective, or of a row at a point, that is no progress, because it may be rounding."""
 _NEARLY = 0.9
 """Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
 _JUMP = 1e-3
-"""Largest jump, as a share of the known terms, that may be rounding, because a function that is not convex
-jumps by more."""
+"""Largest jump over the known terms that may be rounding, because functions that are not convex jump more."""
 _DIVERGED = 1e15
 """Multiple of the first objective below zero that is unbounded, because all digits are used up."""
 
@@ -350,11 +351,10 @@ class Run(Bounds):
         than the start, with a slope of the share `flat` of the slope there. `accuracy` is passed to a risk
         with on-demand accuracy.
         """
-        found = self._on_line(start, end, 1.0)
-        if found is None:
-            t, visited = self._by_calls(start, end, flat, accuracy=accuracy)
-            found = t, visited[t]
-        return found
+        if (found := self._on_line(start, end, 1.0)) is not None:
+            return found
+        t, visited = self._by_calls(start, end, flat, accuracy=accuracy)
+        return t, visited[t]
 
     def _on_line(self, start: Point, end: Point, limit: float) -> tuple[float, Point] | None:
         """Return t in [0, limit] and the best point, from the images of both ends; None if that is costly."""

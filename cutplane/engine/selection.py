@@ -11,7 +11,7 @@ from cutplane.runtime.compiling import SUMS, routine
 _SAMPLE = 15
 """Kinks of which the median is the pivot, because it halves all of them well enough."""
 _NOISE = 2.0**-48
-"""Rounding errors of a sum of jumps, relative to the sum of their sizes."""
+"""Error of a sum of jumps, relative to the sum of their sizes, because rounding errors add up."""
 
 
 @routine(fastmath=SUMS)

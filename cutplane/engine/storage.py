@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _FORMAT = 7
+"""Number of the file format, increased with each change, because older files would be misread."""
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _NUMBERS = ("lower_bound", "upper_bound", "risk_value", "scale")
 _STANDARD = "standard_"
@@ -63,18 +64,18 @@ def _numbers_of(certificate: Certificate) -> dict[str, Any]:
 
 
 def _arrays_of(certificate: Certificate) -> dict[str, Array]:
-    dim = certificate.slopes.shape[1]
-    keys, dual_keys = (
-        np.array(list(origins), dtype=np.int64) for origins in (certificate.points, certificate.duals)
-    )
+    slopes, points, duals = certificate.slopes, certificate.points, certificate.duals
+    stored = {"slopes": slopes}
+    if sparse.issparse(slopes):
+        stored = dict(zip(_SPARSE, (slopes.data, slopes.indices, slopes.indptr), strict=True))
     return {
         "x": np.empty(0) if certificate.x is None else certificate.x,
-        "point_keys": keys,
-        "points": np.array(list(certificate.points.values())).reshape(len(keys), dim),
-        "dual_keys": dual_keys,
-        "dual_sizes": np.array([np.size(dual) for dual in certificate.duals.values()], dtype=np.int64),
-        "duals": np.concatenate([np.empty(0), *certificate.duals.values()]),
-        **_slopes_to_arrays(certificate.slopes),
+        "point_keys": np.array(list(points), dtype=np.int64),
+        "points": np.array(list(points.values())).reshape(len(points), slopes.shape[1]),
+        "dual_keys": np.array(list(duals), dtype=np.int64),
+        "dual_sizes": np.array([np.size(dual) for dual in duals.values()], dtype=np.int64),
+        "duals": np.concatenate([np.empty(0), *duals.values()]),
+        **stored,
         **{name: getattr(certificate, name) for name in _ARRAYS},
     }
 
@@ -107,14 +108,6 @@ def _outline(value: Any) -> str:
     parts = [field for field in fields(value) if field.init] if is_dataclass(value) else []
     inside = ", ".join(f"{part.name}={_outline(getattr(value, part.name))}" for part in parts)
     return f"{name_of(value)}({inside})"
-
-
-def _check_pieces(saved: dict[str, Any], given: dict[str, Any]) -> None:
-    for name, was in saved.items():
-        if given[name] != was:
-            raise InvalidInputError(
-                f"the problem has the {name} {given[name]}, but the result was saved with the {name} {was}."
-            )
 
 
 def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
@@ -199,7 +192,13 @@ def _read(file: Any, problem: Declaration | None, trusted: bool) -> Any:
     if "objects" in header:
         return _Unpickler(BytesIO(file["objects"].tobytes())).load()
     if problem is not None:
-        _check_pieces({"dimension": header["dim"]} | (header["pieces"] or {}), pieces_of(problem))
+        given = pieces_of(problem)
+        for name, was in ({"dimension": header["dim"]} | (header["pieces"] or {})).items():
+            if given[name] != was:
+                raise InvalidInputError(
+                    f"the problem has the {name} {given[name]}, but the result was saved with the {name} "
+                    f"{was}."
+                )
     standard = None
     if "standard" in header:
         names = [name for name in file.files if name.startswith(_STANDARD)]
@@ -226,13 +225,19 @@ class _Unpickler(pickle.Unpickler):
 
 def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:
     """Read a certificate; raise `InvalidInputError` if it is malformed."""
-    x, dim = file["x"], header["dim"]
+    x, dim, sizes = file["x"], header["dim"], file["dual_sizes"]
+    if "slopes" in file:
+        slopes = file["slopes"]
+    else:
+        parts = tuple(file[name] for name in _SPARSE)
+        slopes = sparse.csr_array(parts, shape=(parts[2].size - 1, dim))
+    duals = np.split(file["duals"], np.cumsum(sizes)[:-1]) if sizes.size else []
     certificate = Certificate(
-        slopes=_slopes_from_arrays(file, dim),
+        slopes=slopes,
         **{name: file[name] for name in _ARRAYS},
         **{name: float(header[name]) for name in _NUMBERS},
         points=dict(zip(file["point_keys"].tolist(), file["points"], strict=True)),
-        duals=dict(zip(file["dual_keys"].tolist(), _duals_from(file), strict=True)),
+        duals=dict(zip(file["dual_keys"].tolist(), duals, strict=True)),
         x=x if x.size else None,
         **rest,
     )
@@ -240,24 +245,6 @@ def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:
     if complaints:
         raise InvalidInputError(f"{'; '.join(complaints)}.")
     return certificate
-
-
-def _duals_from(file: Any) -> list[Array]:
-    sizes = file["dual_sizes"]
-    return np.split(file["duals"], np.cumsum(sizes)[:-1]) if sizes.size else []
-
-
-def _slopes_to_arrays(slopes: Any) -> dict[str, Any]:
-    if not sparse.issparse(slopes):
-        return {"slopes": slopes}
-    return dict(zip(_SPARSE, (slopes.data, slopes.indices, slopes.indptr), strict=True))
-
-
-def _slopes_from_arrays(file: Any, dim: int) -> Any:
-    if "slopes" in file:
-        return file["slopes"]
-    starts = file[_SPARSE[2]]
-    return sparse.csr_array(tuple(file[name] for name in _SPARSE), shape=(starts.size - 1, dim))
 
 
 def _solutions_to_arrays(solutions: dict[int, tuple[Any, ...]]) -> dict[str, Array]:

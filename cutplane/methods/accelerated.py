@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run, Tangent
 
 _DOUBLINGS = 60
-"""Doublings of L in a step: a risk that needs more is not differentiable there."""
+"""Doublings of L in a step, because a risk that needs more is not differentiable there."""
 _SHRINK, _FIRST_SHRINK = 0.9, 0.1
 """Factors of L after a step, because it may be smaller further on; until it is doubled first, by much."""
 _NOISE = 2e-14
-"""Rounding errors of the difference of two objectives, as a share of them."""
+"""Relative error of the difference of two objectives, because both are rounded."""
 _FLATTEST = 1e-12
 """First L where the gradient is zero, because L must be positive."""
 _SPACING = 20

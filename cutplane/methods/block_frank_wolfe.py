@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _SHARE = 1.0 / 3.0
-"""Certified gap over the gap met during an epoch, before it was measured."""
+"""First guess of the certified gap over the gap met in an epoch, because it falls during the epoch."""
 _HURRY = 3.0
 """Bounds are certified when so many epochs of time remain, because the next epoch may take longer, and a
 certificate takes about as long as one."""
 _PASSES = 30.0
-"""Passes that suffice where examples are many."""
+"""Expected passes, because about so many suffice where examples are many."""
 _EPOCH = 4.0
 """Calls of the oracle that an epoch takes, because it visits cached labellings too: 2.6 to 10 for chains."""
 _TINY = 1e-300

@@ -18,18 +18,17 @@ from cutplane.methods.base import Estimate, Method, Refusal, Step, require_linea
 from cutplane.methods.estimates import sizes
 from cutplane.pieces.capabilities import Capability, ask, offers, require
 from cutplane.pieces.validation import Array, as_choice
-from cutplane.sets.base import FeasibleSet
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
 
 _STEPS = 1000.0
-"""Steps for a gap of 1e-3 of the first one."""
+"""Steps for a gap of 1e-3 of the first one, because the gap falls like their inverse."""
 _FLAT = 0.1
-"""Share of the first slope at which a search by calls of the oracle ends: a new direction is then better."""
+"""Share of the first slope at which a search by calls ends, because a new direction is then better."""
 _HALVINGS = 60
-"""Halvings of a step to a point where the risk is infinite: then it is shorter than the last digits of x."""
+"""Halvings of a step to a point of infinite risk, because more make it shorter than the last digits of x."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
 """Pairwise steps over the atoms in an iteration, and the share of the gap over X at which they end, because
 a smaller gap over the hull would not make the next atom better."""
@@ -39,7 +38,7 @@ _ROUNDING = 1e-6
 """Error of the weights of a correction that is accepted, because solvers of other people return them."""
 _STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
 _ACCURACY = 1e-3
-"""Share of the gap, or of the objective, that a risk with on-demand accuracy may be off."""
+"""Share of the gap, or of the objective, that an on-demand risk may be off, because steps need no more."""
 _SELDOM = 10
 """Iterations after which the bound of all cuts is computed in every second one only, after twice as many in
 every third, and so on, because its cost grows with the number of cuts."""
@@ -47,7 +46,7 @@ _FLAT_ON_FACE = 0.5
 """Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
 with which the next direction is better than this one."""
 _CANCELLED = 1e-15
-"""Rounding errors of a difference, relative to its terms."""
+"""Relative size of a difference that is zero, because it may be rounding of its terms."""
 
 StepSize = Literal["short", "exact", "open_loop"]
 Variant = Literal["vanilla", "away", "pairwise", "fully_corrective"]
@@ -468,11 +467,15 @@ class ReducedGradient(Method):
 
     def check(self, problem: Declaration) -> None:
         require_linear_minimisation(problem, self.name)
-        if not _is_simplex(problem.simple_set, problem.dim):
-            raise MissingCapabilityError(
-                f"{self.name} moves along the edges of a Simplex, but the feasible set is "
-                f"{problem.simple_set!r}. Use FrankWolfe() or LevelBundle()."
-            )
+        form = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
+        if form is not None and form.n_columns == problem.dim and form.rows.shape[0] == 1:
+            signs = (form.lower == 0.0) & np.isposinf(form.upper) & (form.rows.toarray()[0] == 1.0)
+            if signs.all() and form.row_lower[0] == form.row_upper[0]:
+                return
+        raise MissingCapabilityError(
+            f"{self.name} moves along the edges of a Simplex, but the feasible set is "
+            f"{problem.simple_set!r}. Use FrankWolfe() or LevelBundle()."
+        )
 
     def start(self, run: Run) -> tuple[Point, int]:
         return run.anchor, 0
@@ -538,12 +541,3 @@ class FacePath(NamedTuple):
         rest = self.x.sum() - x.sum()
         x[self.base] = rest if rest > _CANCELLED * self.x.sum() else 0.0
         return x
-
-
-def _is_simplex(feasible_set: FeasibleSet, dim: int) -> bool:
-    """Tell whether the linear form of a set is x >= 0 and a given sum."""
-    form = ask(feasible_set, Capability.LINEAR_FORM, dim)
-    if form is None or form.n_columns != dim or form.rows.shape[0] != 1:
-        return False
-    signs = (form.lower == 0.0) & np.isposinf(form.upper) & (form.rows.toarray()[0] == 1.0)
-    return bool(signs.all() and form.row_lower[0] == form.row_upper[0])

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
-"""Share of the predicted decrease, and of the slope, that may remain after a step: as is usual."""
+"""Least share of the predicted decrease, and largest of the slope, after a step, because these are usual."""
 _TRIALS = 40
 """Points of a line search, because bisection alone gives twelve digits with them."""
 _FALL = 0.5
 """The cut of a point is added if it at least halves the gap, because adding it costs as much as a step."""
 _NOISE = 1e-15
-"""Changes of the objective below this share of it are rounding errors."""
+"""Relative rise of the objective that a step may have, because it may be rounding."""
 
 
 @dataclass(eq=False)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _CALLS = 4.5
-"""Calls in an iteration, of which the line search takes all but one, or as long with images."""
+"""Calls in an iteration, because a line search takes all but one, or images take as long."""
 _CURVED, _KINKED = 1.5, 0.7
-"""Iterations for one of the proximal bundle method, on random problems."""
+"""Iterations over those of the proximal bundle method, because random problems took so many."""
 _BESIDE = 1e-6
 """Where the cut beside the best point is taken, as a share of the segment, because at a kink, where an exact
 search ends, rounding would choose the subgradient."""

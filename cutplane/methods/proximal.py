@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
-"""Share of the predicted decrease that a risk with on-demand accuracy may be off."""
+"""Share of the predicted decrease that an on-demand risk may be off, because half of it decides a step."""
 _FAR = 1e8
 """A cut that lies so many predicted decreases below the centre's objective there is not added, because its
 slope is that much steeper than the model, whose last digits it would cost."""
 _PATIENCE = 3
-"""Steps of one kind in a row before the weight may change, from Kiwiel's rule."""
+"""Steps of one kind in a row before the weight may change, because Kiwiel's rule has so many."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
 """Weights for the lower bound, in units of the present one. They come before the model without a prox term,
 because the master of the steps solves them faster than another master would solve that."""
@@ -38,9 +38,10 @@ _FARTHER, _BELOW = 8.0, 0.25
 """Growth of the radii while no bound is finite, and the part of the tolerance that the cuts around the centre
 should lie below it, because other errors take their parts."""
 _SHARPER, _SHARPEST, _HOPELESS = 0.1, 1e-8, 1e-6
-"""By how much less a model has to predict after each enclosure, and the least part of the tolerance: with
-fewer digits the difference of two objectives is rounding. Without a bound after six enclosures, whose radii
-have grown to 3e4 times the first ones, there is probably no minimiser."""
+"""Factor of the decrease that a model may predict after each enclosure, and its least part of the tolerance,
+because below that the difference of two objectives is rounding; the last one where no bound is finite,
+because after six enclosures, whose radii have grown to 3e4 times the first ones, there is probably no
+minimiser."""
 
 
 class Enclosure(NamedTuple):

@@ -43,9 +43,3 @@ def test_the_size_of_slopes_does_not_matter(size):
     assert pins(slopes, np.zeros(3, dtype=int), free)
     assert not pins(slopes[:2], np.zeros(2, dtype=int), free)
     assert not pins(slopes * [1.0, -1.0, 0.0], np.array([0, 1, 2]), free)
-
-
-def test_cuts_that_are_flat_everywhere_do_not_count():
-    slopes = np.array([[0.0, 0.0], [1.0, 2.0]])
-    assert not pins(slopes, np.zeros(2, dtype=int), ONE)
-    assert not pins(slopes[:1], np.zeros(1, dtype=int), ONE)

@@ -4,9 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from regularizer_cases import DIM, REGULARIZERS
 from scipy import sparse
-from set_cases import SETS
 
 import cutplane as cut
 from cutplane.engine.solver import ReducedSolver
@@ -41,25 +39,6 @@ def test_a_unit_is_the_next_power_of_two(size):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("name", [name for name in REGULARIZERS if name != "cvxpy"])
-def test_a_regularizer_in_a_unit(name, unit):
-    regularizer = REGULARIZERS[name]
-    stated = piece_in_unit(regularizer, unit)
-    for u in np.abs(np.random.default_rng(0).standard_normal((5, DIM))):
-        assert stated.value(u) == pytest.approx(regularizer.value(unit * u), rel=1e-10)
-
-
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("name", SETS)
-def test_a_set_in_a_unit(name, unit):
-    feasible = SETS[name]
-    stated = piece_in_unit(feasible, unit)
-    for x in np.random.default_rng(0).standard_normal((5, DIM)):
-        assert stated.violation(x / unit) * unit == pytest.approx(feasible.violation(x), rel=1e-9, abs=1e-14)
-    assert offers(stated, Capability.CVXPY) == offers(feasible, Capability.CVXPY)
-
-
-@pytest.mark.parametrize("unit", UNITS)
 def test_pieces_that_cannot_say_themselves_are_wrapped(unit):
     x = cp.Variable(2)
     regularizer = cut.CvxpyRegularizer(cp.norm1(x), x, lam=3.0)
@@ -73,25 +52,6 @@ def test_pieces_that_cannot_say_themselves_are_wrapped(unit):
     assert not offers(inside, Capability.LINEAR_FORM)
     assert not offers(stated, Capability.CONJUGATE)
     assert piece_in_unit(feasible, 1.0) is feasible
-
-
-class Diagonal(cut.Regularizer):
-    """A user's regularizer with a quadratic form and nothing else."""
-
-    lam = 1.0
-
-    def value(self, x):
-        return 0.5 * float(x @ x)
-
-    def quadratic(self, dim):
-        return cut.L2(1.0).quadratic(dim)
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_forms_of_a_users_piece_are_scaled(unit):
-    form = piece_in_unit(Diagonal(), unit).quadratic(3)
-    assert form.weights.tolist() == [unit * unit] * 3
-    assert form.centre.tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("unit", UNITS)

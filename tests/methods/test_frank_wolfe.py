@@ -395,16 +395,6 @@ def test_few_cuts_are_enough(variant):
     assert_sound(few, optimum, 1e-4)
 
 
-def test_cuts_are_reused_in_both_directions():
-    problem, optimum = instance("simplex", "logistic")
-    earlier = problem.solve(FrankWolfe("exact"), tol=1e-3)
-    again, state, _ = run(problem, FrankWolfe("exact", "pairwise"), tol=1e-6, warm_start=earlier)
-    assert again.history[0].upper_bound <= earlier.objective and again.history[0].lower_bound > -np.inf
-    assert_sound(again, optimum, 1e-6)
-    assert_combination(state, problem.simple_set, again.x)
-    assert_sound(problem.solve(cut.LevelBundle(), tol=1e-6, warm_start=again), optimum, 1e-6)
-
-
 @pytest.mark.parametrize(
     ("problem", "method", "message"),
     [
@@ -604,15 +594,6 @@ def test_many_faces_cost_few_calls():
     assert result.status is Status.OPTIMAL
     assert result.oracle_calls <= 30 * result.n_iter
     assert result.oracle_calls < 0.5 * n
-
-
-def test_degenerate_problems_on_faces():
-    for dim in (1, 2):
-        risk = cut.LinearObjective(np.zeros(dim))
-        assert cut.Problem(risk, feasible_set=cut.Simplex()).solve(ReducedGradient()).status is Status.OPTIMAL
-    risk = cut.LinearObjective(np.array([3.0, 1.0, 2.0]))
-    result = cut.Problem(risk, feasible_set=cut.Simplex()).solve(ReducedGradient())
-    assert result.x.tolist() == [0.0, 1.0, 0.0]
 
 
 def test_a_kink_ends_the_run_with_its_reason():

@@ -117,13 +117,6 @@ def test_iterate_is_the_same_as_solve():
     assert left.result().status is Status.INTERRUPTED
 
 
-def test_the_line_search_saves_iterations():
-    X, y = np.random.default_rng(0).normal(size=(500, 20)), None
-    y = np.sign(X[:, 0] + np.random.default_rng(1).normal(size=500))
-    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(1e-4))
-    assert problem.solve(cut.OCAS(), tol=1e-4).n_iter < 0.5 * problem.solve(cut.BMRM(), tol=1e-4).n_iter
-
-
 CHOICES = {
     "hinge, L2": cut.Portfolio(),
     "black box, L1": cut.ProximalBundle(),
@@ -143,13 +136,6 @@ def test_the_automatic_choice_for_linear_and_unbounded_problems():
     assert cut.Problem(objective, feasible_set=cut.Simplex()).solve().method == repr(cut.Kelley())
     free = cut.Problem(formulation("hinge, L2")[0].risk)
     assert free.solve(max_iter=1).method == repr(cut.ProximalBundle())
-
-
-@pytest.mark.parametrize(("m", "n", "method"), [(60, 60, cut.Direct()), (2_000, 6, cut.ProximalBundle())])
-def test_more_data_are_solved_by_cuts(m, n, method):
-    X, y = np.random.default_rng(0).standard_normal((m, n)), np.resize([1.0, -1.0], m)
-    problem = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), feasible_set=cut.Simplex())
-    assert problem.solve(max_iter=1).method == repr(method)
 
 
 def test_the_choice_of_the_backend():
