@@ -55,21 +55,11 @@ _DIVERGED = 1e15
 
 @dataclass(eq=False)
 class Reduced:
-    """The solution of a reduced problem.
+    """The solution of a reduced problem."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (dim,)
-        The minimiser, in X0.
-    objective : float
-        f_t(x) + g(x), without the stabilisation.
-    models : ndarray of shape (n_blocks,)
-        The blocks of f_t(x).
-    """
-
-    x: Array
-    objective: float
-    models: Array
+    x: Array  # the minimiser, in X0
+    objective: float  # f_t(x) + g(x), without the stabilisation
+    models: Array  # the blocks of f_t(x), shape (n_blocks,)
 
 
 class Tangent(NamedTuple):
@@ -439,12 +429,7 @@ class Run(Bounds):
         weights = np.where(known, 1.0 - share, 0.0)
         weights[rows] = share
         simple_set = self.problem.simple_set
-        try:
-            minimiser = self.timed(self.certify, weights).minimiser
-        except CutplaneError:
-            raise
-        except Exception as error:
-            raise OracleError(f"{name_of(simple_set)} raised {type(error).__name__}: {error}") from error
+        minimiser = self.call(simple_set, self.certify, weights).minimiser
         if minimiser is None:
             raise OracleError(f"minimise_linear of {simple_set!r} returned infs or nans.")
         self.mark("vertex", point.x, minimiser)
@@ -471,6 +456,15 @@ class Run(Bounds):
             return function(*arguments)
         finally:
             (self.solver if master else self.evaluator).seconds += clock() - began
+
+    def call(self, piece: Any, function: Any, *arguments: Any, queries: int = 0) -> Any:
+        """Call a function that calls a user's piece, as an oracle; name the piece in its errors."""
+        try:
+            return self.timed(function, *arguments, queries=queries)
+        except CutplaneError:
+            raise
+        except Exception as error:
+            raise OracleError(f"{name_of(piece)} raised {type(error).__name__}: {error}") from error
 
     def proceed(self) -> None:
         """Say that the iteration got somewhere, although no bound may have moved."""

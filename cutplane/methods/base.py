@@ -13,13 +13,14 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.masters.base import Level, Prox
-from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.capabilities import Capability, ask, require
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
+    from cutplane.pieces.forms import DiagonalQuadratic
 
 
 CALL = 1e-4
@@ -255,6 +256,19 @@ def require_line(problem: Declaration, method: str) -> None:
     raise MissingCapabilityError(
         f"{method} searches along lines and needs the slope of {regularizer!r}: give it a method "
         "subgradient(x), or use BMRM()."
+    )
+
+
+def require_square(problem: Declaration, method: str, kind: str, equal: bool = False) -> DiagonalQuadratic:
+    """Return the regularizer if it is a square with positive, or equal, weights, and X the whole space."""
+    if problem.is_unconstrained and has_slope(problem.regularizer):
+        quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
+        if quadratic is not None and quadratic.weights.min() > 0.0:
+            if not equal or np.ptp(quadratic.weights) == 0.0:
+                return quadratic
+    raise MissingCapabilityError(
+        f"{method} needs a square {kind}, such as L2(0.1), and no feasible set; got {problem.regularizer!r} "
+        f"over {problem.simple_set!r}. Use ProximalBundle()."
     )
 
 

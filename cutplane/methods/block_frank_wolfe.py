@@ -6,13 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from cutplane.engine.costs import ITERATION
-from cutplane.exceptions import CutplaneError, MissingCapabilityError, OracleError
-from cutplane.methods.base import Estimate, Method, Step
-from cutplane.pieces.answers import name_of
-from cutplane.pieces.capabilities import Capability, ask, require
+from cutplane.methods.base import Estimate, Method, Step, require_square
+from cutplane.pieces.capabilities import Capability, require
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import seconds_left
@@ -20,7 +16,6 @@ from cutplane.runtime.deadline import seconds_left
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.pieces.forms import DiagonalQuadratic
 
 _SHARE = 1.0 / 3.0
 """First guess of the certified gap over the gap met in an epoch, because it falls during the epoch."""
@@ -126,24 +121,20 @@ class BlockFrankWolfe(Method):
         )
         for capability in (Capability.BLOCK_ASCENT, Capability.DUAL_CUT):
             require(problem.risk, capability, self.name, remedy)
-        if _quadratic_of(problem) is None:
-            raise MissingCapabilityError(
-                f"{self.name} needs a square with equal weights, such as L2(0.1), and no feasible set; got "
-                f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
-            )
+        require_square(problem, self.name, "with equal weights", equal=True)
 
     def estimate(self, problem: Declaration) -> Estimate:
         return Estimate(1e-9 * _PASSES * ITERATION, _EPOCH * _PASSES, rounds=_PASSES)
 
     def start(self, run: Run) -> BlockState:
         risk: Any = run.problem.risk
-        quadratic = _quadratic_of(run.problem)
-        return BlockState(_asked(run, risk.block_ascent, quadratic, run.known_multipliers()))
+        quadratic = require_square(run.problem, self.name, "with equal weights", equal=True)
+        return BlockState(run.call(risk, risk.block_ascent, quadratic, run.known_multipliers()))
 
     def step(self, run: Run, state: BlockState) -> Step:
         """Visit all examples; certify both bounds if it pays."""
         began = clock()
-        estimate = _asked(run, state.ascent.advance, queries=1)
+        estimate = run.call(run.problem.risk, state.ascent.advance, queries=1)
         state.waited += 1
         last = seconds_left() < _HURRY * (clock() - began)
         if state.share * estimate > run.tolerance(run.upper) and state.waited < _TURN and not last:
@@ -158,24 +149,3 @@ class BlockFrankWolfe(Method):
         state.share = left / max(estimate, _TINY) if 0.0 < left < math.inf else _SHARE
         state.waited = 0
         return Step("certified", state)
-
-
-def _asked(run: Run, function: Any, *arguments: Any, queries: int = 0) -> Any:
-    """Call a function that calls the user's decoders; say which risk raised an exception."""
-    try:
-        return run.timed(function, *arguments, queries=queries)
-    except CutplaneError:
-        raise
-    except Exception as error:
-        name = name_of(run.problem.risk)
-        raise OracleError(f"{name} raised {type(error).__name__}: {error}") from error
-
-
-def _quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
-    """Return the regularizer, if it is a square with equal weights, and all there is beside the risk."""
-    if not problem.is_unconstrained:
-        return None
-    quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
-    if quadratic is None or not quadratic.weights.min() > 0.0 or np.ptp(quadratic.weights) > 0.0:
-        return None
-    return quadratic

@@ -10,12 +10,9 @@ import numpy as np
 
 from cutplane.engine.costs import ITERATION
 from cutplane.engine.evaluator import Point
-from cutplane.exceptions import MissingCapabilityError
-from cutplane.methods.base import Estimate, Method, Refusal, Step
+from cutplane.methods.base import Estimate, Method, Refusal, Step, require_square
 from cutplane.methods.estimates import sizes, stable_rounds
-from cutplane.pieces.capabilities import Capability, ask
 from cutplane.pieces.validation import Array, as_count
-from cutplane.regularizers.base import has_slope
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
@@ -138,14 +135,7 @@ class LBFGS(Method):
         as_count("LBFGS.memory", self.memory)
 
     def check(self, problem: Declaration) -> None:
-        quadratic: Any = None
-        if problem.is_unconstrained and has_slope(problem.regularizer):
-            quadratic = ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
-        if quadratic is None or not quadratic.weights.min() > 0.0:
-            raise MissingCapabilityError(
-                f"{self.name} needs a square in all coordinates, such as L2(0.1), and no feasible set; got "
-                f"{problem.regularizer!r} over {problem.simple_set!r}. Use ProximalBundle()."
-            )
+        require_square(problem, self.name, "in all coordinates")
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
         if not sizes(problem).smooth:
@@ -154,8 +144,7 @@ class LBFGS(Method):
         return Estimate(0.5e-9 * steps * ITERATION, steps, rounds=steps)
 
     def start(self, run: Run) -> LBFGSState:
-        quadratic: Any = ask(run.problem.active_regularizer, Capability.QUADRATIC, run.problem.dim)
-        return LBFGSState.begin(run, run.anchor, quadratic)
+        return LBFGSState.begin(run, run.anchor, require_square(run.problem, self.name, "in all coordinates"))
 
     def finish(self, run: Run, state: LBFGSState) -> None:
         if state.bound > run.lower:

@@ -19,16 +19,12 @@ def problem():
     return cut.Problem(distance, cut.L2(1.0))  # least at (1, 1): 2 + 1
 
 
-def writes_the_bound(run):
-    run.bounds.lower = 3.5
+def writes_a_bound(run):
+    run.lower = 3.5
 
 
 def offers_a_bound(run):
-    run.bounds.offer_bound(3.5, 1.0, None)
-
-
-def writes_a_property(run):
-    run.lower = 3.5
+    run.offer_bound(3.5, 1.0, run.proof)
 
 
 def moves_a_cut(run):
@@ -68,9 +64,8 @@ def adds_a_forged_half_space(run):
 
 
 FRAUDS = [
-    writes_the_bound,
+    writes_a_bound,
     offers_a_bound,
-    writes_a_property,
     moves_a_cut,
     adds_a_forged_point,
     offers_a_forged_point,
