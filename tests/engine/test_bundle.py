@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle, Points, Proof, Retired
@@ -151,13 +153,6 @@ def test_a_bundle_is_full_when_new_rows_exceed_the_limit(new_rows, full):
     assert bundle_of([0.0, 0.0], max_cuts=4).is_full(new_rows) == full
 
 
-def test_there_is_room_without_dropping():
-    bundle = bundle_of(np.zeros(4), max_cuts=5)
-    bundle.weigh(np.array([1.0, 0.0, 0.0, 0.0]))
-    bundle.make_room(1)
-    assert bundle.ids.tolist() == [0, 1, 2, 3]
-
-
 def test_the_rows_that_were_passive_longest_go_first():
     bundle = bundle_of(np.zeros(6), max_cuts=6)
     for active in (0, 1, 2):
@@ -198,18 +193,6 @@ def test_room_counts_known_infima_and_kinds_of_rows():
     assert again.queries.tolist() == [TRIVIAL, TRIVIAL, 2, 3, 4, 5]
 
 
-def test_known_infima_are_never_dropped():
-    bundle = Bundle(1, 1, max_cuts=4)
-    bundle.add(TRIVIAL, None, np.zeros((1, 1)), np.array([1.0]), [0])
-    for k in range(3):
-        bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [0])
-    bundle.weigh(np.array([0.0, 0.0, 0.5, 0.5]))
-    bundle.make_room(2)
-    assert bundle.queries.tolist() == [TRIVIAL, AGGREGATE]
-    assert bundle.offsets[0] == 1.0
-    assert bundle.slopes.tolist() == [[0.0], [2.5]]
-
-
 def test_active_rows_are_replaced_by_their_combination():
     bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
     weights, slopes, offsets = (
@@ -239,80 +222,11 @@ def test_active_rows_are_replaced_by_their_combination():
     assert set(bundle.points) == {0, 1, 2, 3}
 
 
-def test_weights_that_do_not_sum_to_one_are_carried_by_the_aggregate():
-    bundle = bundle_of([10.0, 20.0, 40.0], max_cuts=3)
-    bundle.weigh(np.array([1.0, 2.0, 1.0]))
-    bundle.make_room(1)
-    assert bundle.queries.tolist() == [1, AGGREGATE]
-    assert bundle.slopes[-1].tolist() == [1.0, 1.0]
-    assert bundle.offsets[-1] == 22.5
-    assert bundle.weights.tolist() == [0.0, 4.0]
-
-
 def test_an_aggregate_that_is_already_there_is_not_added():
     bundle = bundle_of([10.0, 20.0, 30.0], max_cuts=3)
     bundle.weigh(np.array([1.0, 2.0, 1.0]))
     bundle.make_room(1)
     assert bundle.ids.tolist() == [1]
-
-
-def test_half_spaces_are_summed_by_their_multipliers():
-    blocks = [0, HALF_SPACE, 0, HALF_SPACE, HALF_SPACE]
-    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0], blocks, max_cuts=5)
-    bundle.weigh(np.array([0.5, 3.0, 0.5, 2.0, 1.0]))
-    bundle.make_room(1)
-    assert bundle.queries.tolist() == [1, 3, AGGREGATE, AGGREGATE]
-    assert bundle.blocks.tolist() == [HALF_SPACE, HALF_SPACE, HALF_SPACE, 0]
-    assert bundle.slopes[2:].tolist() == [[13.0, 6.0], [1.0, 1.0]]
-    assert bundle.offsets[2:].tolist() == [19.0, 2.0]
-    assert bundle.weights.tolist() == [0.0, 0.0, 1.0, 1.0]
-    assert bundle.bases(Proof(bundle.ids[[2, 3]], np.array([1.0, 1.0]))) == {
-        1: 3.0,
-        3: 2.0,
-        4: 1.0,
-        0: 0.5,
-        2: 0.5,
-    }
-
-
-def test_a_block_without_multipliers_keeps_its_rows_and_weights():
-    blocks = [0, 0, 1, 1, 0]
-    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0], blocks, n_blocks=2, max_cuts=7)
-    bundle.weigh(np.array([0.25, 0.25, 0.0, 1.0, 0.5]))
-    bundle.make_room(5)
-    assert bundle.queries.tolist() == [AGGREGATE, AGGREGATE]
-    assert bundle.blocks.tolist() == [0, 1]
-    assert bundle.offsets.tolist() == [3.25, 4.0]
-
-
-def test_an_aggregate_of_aggregates_knows_the_queries_and_passive_members_retire():
-    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
-    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
-    bundle.make_room(1)
-    bundle.add(4, np.full(2, 4.0), np.array([[4.0, 1.0]]), np.array([50.0]), [0])
-    bundle.weigh(np.array([0.0, 0.5, 0.25, 0.25]))
-    bundle.make_room(1)
-    assert bundle.ids.tolist() == [2, 4, 5]
-    assert set(bundle.retired) == {0, 1, 3}
-    bundle.add(5, np.full(2, 5.0), np.array([[5.0, 1.0]]), np.array([60.0]), [0])
-    bundle.weigh(np.array([0.5, 0.125, 0.25, 0.125]))
-    bundle.make_room(1)
-    assert bundle.ids.tolist() == [2, 5, 7]
-    bases = bundle.bases(Proof(bundle.ids[[2]], np.array([1.0])))
-    assert bases == {2: 0.5625, 0: 0.015625, 1: 0.03125, 3: 0.015625, 5: 0.25, 6: 0.125}
-    assert set(bundle.retired) == {0, 1, 3, 6}
-    assert all(entry.query >= 0 for entry in bundle.retired.values())
-
-
-def test_a_member_that_is_dropped_lives_on_in_the_aggregate():
-    bundle = bundle_of([10.0, 20.0, 30.0, 40.0], max_cuts=4)
-    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
-    bundle.make_room(1)
-    bundle.drop(np.array([True, False, False]))
-    assert bundle.ids.tolist() == [2, 4]
-    assert set(bundle.retired) == {0, 1, 3}
-    assert bundle.retired[1].offset == 20.0
-    assert set(bundle.points) == {0, 1, 2, 3}
 
 
 def test_origins_of_an_aggregate_are_forgotten_with_it():
@@ -350,14 +264,6 @@ def test_no_more_new_rows_go_than_have_to(new_rows, ids):
         bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [0])
     bundle.make_room(new_rows)
     assert bundle.ids.tolist() == ids
-
-
-def test_passive_rows_go_before_active_ones_are_combined():
-    bundle = bundle_of([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], max_cuts=6)
-    bundle.weigh(np.array([0.0, 0.125, 0.25, 0.5, 0.0, 0.125]))
-    bundle.make_room(3)
-    assert bundle.queries.tolist() == [2, 3, AGGREGATE]
-    assert bundle.offsets[-1] == 0.25 + 0.75 + 2.0 + 0.75
 
 
 def test_the_deepest_rows_of_a_batch_that_does_not_fit_are_taken():
@@ -481,24 +387,6 @@ def test_a_proof_that_is_kept_survives_its_rows(kind):
     assert {query: dual[0] for query, dual in duals.items()} == {0: 0.0, 2: 2.0, 3: 3.0}
 
 
-@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
-def test_aggregates_are_replaced_by_the_rows_they_were_made_of(kind):
-    bundle = bundle_with_duals(4, max_cuts=4, kind=kind)
-    bundle.weigh(np.array([0.125, 0.25, 0.5, 0.125]))
-    bundle.make_room(1)
-    assert bundle.queries.tolist() == [1, 2, AGGREGATE]
-    proof = Proof(bundle.ids.copy(), np.array([0.5, 0.0, 0.5]))
-    assert bundle.bases(proof) == {0: 0.0625, 1: 0.625, 2: 0.25, 3: 0.0625}
-    rows, (points, duals, _) = bundle.evidence(proof)
-    order = np.argsort(rows.queries)
-    assert rows.queries[order].tolist() == [0, 1, 2, 3]
-    assert rows.multipliers[order].tolist() == [0.0625, 0.625, 0.25, 0.0625]
-    assert rows.offsets[order].tolist() == [0.0, 10.0, 20.0, 30.0]
-    assert listed(rows)[0] == rows.queries.tolist()
-    assert set(points) == set(duals) == {0, 1, 2, 3}
-    assert rows.multipliers @ rows.offsets == pytest.approx(0.5 * 10.0 + 0.5 * bundle.offsets[-1])
-
-
 def test_known_infima_need_no_row_of_the_bundle():
     bundle = bundle_with_duals(1)
     proof = bundle.infima(np.array([7.0]))
@@ -506,3 +394,46 @@ def test_known_infima_need_no_row_of_the_bundle():
     rows, (points, _, _) = bundle.evidence(proof)
     assert listed(rows) == [[0.0, 0.0], [0.0, 7.0], [0, 0], [0, TRIVIAL], [0.0, 1.0]]
     assert set(points) == {0}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([None, 8, 11, 20]))
+def test_rows_are_combinations_of_rows_from_queries_whatever_is_dropped(seed, thin, max_cuts):
+    """Random batches, multipliers and limits: proofs keep their value, and rows their origins."""
+    rng = np.random.default_rng(seed)
+    bundle, ever = Bundle(3, 2, max_cuts), {}
+    bundle.add(TRIVIAL, None, np.zeros((2, 3)), np.array([-1.0, -2.0]), [0, 1])
+    ever |= {0: (np.zeros(3), -1.0), 1: (np.zeros(3), -2.0)}
+    for query in range(30):
+        slopes, offsets = rng.integers(-3, 4, (2, 3)).astype(float), rng.integers(-3, 4, 2).astype(float)
+        blocks = [int(rng.integers(-1, 2)) for _ in range(2)]
+        bundle.make_room(2)
+        rows = bundle.add(
+            query, np.full(3, float(query)), sparse.csr_array(slopes) if thin else slopes, offsets, blocks
+        )
+        ever |= {
+            int(bundle.ids[row]): (slopes[k], offsets[k]) for k, row in enumerate(rows) if len(rows) == 2
+        }
+        assert max_cuts is None or len(bundle) <= max_cuts
+        weights = rng.integers(0, 3, len(bundle)) * rng.integers(0, 2, len(bundle)).astype(float)
+        weights[:2] = 1.0
+        bundle.weigh(weights)
+        if query % 7 == 6:
+            bundle.drop_idle(2)
+            weights = bundle.weights
+        matrix = bundle.slopes.toarray() if sparse.issparse(bundle.slopes) else bundle.slopes
+        assert (np.diff(bundle.ids) > 0).all() and (bundle.queries[:2] == TRIVIAL).all()
+        for k in range(len(bundle)):
+            bases = bundle.bases(Proof(bundle.ids[[k]], np.ones(1)))
+            assert sum(share * ever[row][0] for row, share in bases.items()) == pytest.approx(
+                matrix[k], abs=1e-9
+            )
+            assert sum(share * ever[row][1] for row, share in bases.items()) == pytest.approx(
+                bundle.offsets[k], abs=1e-9
+            )
+        proof = Proof(bundle.ids.copy(), weights)
+        found, origins = bundle.evidence(proof)
+        assert found.multipliers @ found.slopes == pytest.approx(weights @ matrix, abs=1e-9)
+        assert found.multipliers @ found.offsets == pytest.approx(weights @ bundle.offsets, abs=1e-9)
+        assert {*found.queries.tolist()} - {TRIVIAL} <= origins.points.keys() <= {*range(query + 1)}
+        assert AGGREGATE not in found.queries
