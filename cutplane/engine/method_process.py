@@ -255,8 +255,7 @@ class MethodProcess:
         run, problem = self.run, self.problem
         pieces = problem.risk, problem.active_regularizer
         if isinstance(self.x0, Point):
-            run.offer(self.x0)
-            return self.x0
+            return run.offer(self.x0)
         try:
             first = into_domain(problem, run.bundle, run.cut_off, problem.starting_point(self.x0))
             return run.query(first) if run.method.first_cut else run.evaluate(first)

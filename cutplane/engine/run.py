@@ -274,8 +274,7 @@ class Run(Bounds):
                 known = self.problem, rows, self.bundle.origin, point.x, point.values
                 self.compare(lambda noise: check_cuts(*known, noise))
         inside = self._projects or self.problem.in_simple_set(point.x, INSIDE)
-        self.offer(point := point if inside else replace(point, feasible=False))
-        return point
+        return self.offer(point if inside else replace(point, feasible=False))
 
     def cut_off(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
         """Call separation oracles, by default all, at x, and add their half-spaces: none if x is inside."""
@@ -304,15 +303,11 @@ class Run(Bounds):
 
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
         """Evaluate at x, a point of X, even if the objective is inf there."""
-        point = self.evaluator.point(x, self._accuracy if accuracy is None else accuracy)
-        self.offer(point)
-        return point
+        return self.offer(self.evaluator.point(x, self._accuracy if accuracy is None else accuracy))
 
     def between(self, start: Point, end: Point, t: float) -> Point:
         """Return the evaluated point start + t (end - start); it is feasible if both are."""
-        point = self.evaluator.between(start, end, t, self._accuracy)
-        self.offer(point)
-        return point
+        return self.offer(self.evaluator.between(start, end, t, self._accuracy))
 
     def line_search(self, start: Point, end: Point) -> Point:
         """Return the best point on the ray from start through end (the segment, if X is not the whole space).
@@ -580,8 +575,8 @@ class Run(Bounds):
         rise = products + offsets - np.append(self.last.models, 0.0)[self.bundle.blocks[new]]
         return bool((rise > _NOISE * (np.abs(offsets) + np.abs(products))).any())
 
-    def offer(self, point: Point) -> None:
-        """Keep an evaluated point if it is the best one."""
+    def offer(self, point: Point) -> Point:
+        """Keep an evaluated point if it is the best one; return it."""
         self._farthest = max(self._farthest, point.extent)
         if self.inner is None and point.feasible:
             self.inner = point
@@ -591,3 +586,4 @@ class Run(Bounds):
             steepness = np.abs(self.evaluator.slopes(self.first)).sum() * max(1.0, self.first.extent)
             if self.upper < -_DIVERGED * max(abs(self.first.objective), float(steepness)):
                 raise Ended(Status.UNBOUNDED, f"the objective fell to {point.objective:.3g}")
+        return point
