@@ -46,8 +46,13 @@ class Products:
 
     def quadratic_forms(self, a: Array) -> Array:
         """Return a'K_k a, shape (n_kernels,), without a pass."""
-        a = as_vector("a", a, self.bank.n_samples)
-        return self.bank._forms(self.coefficients, self.rows @ a, a)
+        bank, a = self.bank, as_vector("a", a, self.bank.n_samples)
+        (factored, dense), forms = bank.stored, self.rows @ a
+        if (forms < 0.0).any():  # by rounding, they are zero
+            rounding = 8.0 * np.finfo(bank.dtype).eps + bank.n_samples * np.finfo(np.float64).eps
+            bound = rounding * float(a @ a) * dense.traces[dense.numbers]
+            forms = np.where((forms < 0.0) & (forms >= -bound), 0.0, forms)
+        return bank._scales * (factored.quadratic_forms(self.coefficients) + dense.among_all(forms))
 
     def weighted(self, weights: Array) -> Array:
         """Return the sum of weights_k K_k a, shape (m,); zero weights cost nothing."""
@@ -148,8 +153,7 @@ class Bank(ABC):
         ----------
         a : array_like of shape (m,)
         """
-        a, (factored, dense) = as_vector("a", a, self.n_samples), self.stored
-        return self._forms(factored.coefficients(a), dense.quadratic_forms(a), a)
+        return self.products(a).quadratic_forms(a)
 
     def products(self, a: Array) -> Products:
         """Return all K_k a: one pass. Products on a line, and their quadratic forms, need none.
@@ -211,15 +215,6 @@ class Bank(ABC):
 
     def _scaled_weights(self, weights: Array) -> Array:
         return as_vector("weights", weights, self.n_kernels) * self._scales
-
-    def _forms(self, coefficients: Array, forms: Array, a: Array) -> Array:
-        """Gather quadratic forms; where that of a matrix is negative by rounding, it is zero."""
-        factored, dense = self.stored
-        if (forms < 0.0).any():
-            rounding = 8.0 * np.finfo(self.dtype).eps + self.n_samples * np.finfo(np.float64).eps
-            bound = rounding * float(a @ a) * dense.traces[dense.numbers]
-            forms = np.where((forms < 0.0) & (forms >= -bound), 0.0, forms)
-        return self._scales * (factored.quadratic_forms(coefficients) + dense.among_all(forms))
 
     def _coefficients(self, weights: Any, a: Any) -> tuple[Array, Array]:
         """Return the scaled weights of the kernels, and the coefficients of the examples."""

@@ -264,26 +264,6 @@ class SymmetricMatrices:
         out[self.numbers] = values
         return out
 
-    def quadratic_forms(self, a: Array) -> Array:
-        """Return a'K_k a for each matrix."""
-        if not self.sources:
-            return np.zeros(0)
-        from cutplane.kernels import passes
-
-        terms = np.zeros((len(self._panels), len(self)))
-
-        def do(part: tuple[tuple[int, int], tuple[int, int]]) -> None:
-            for k, number in product(range(*part[0]), range(*part[1])):
-                first, stop = self._panels[number]
-                if a[first:stop].any():
-                    panel = self.sources[k].panel(first, stop)
-                    terms[number, k] = passes.quadratic_form(panel, first, stop, a)
-
-        kernels = equal_ranges(len(self), self._cost, 8)
-        panels = equal_ranges(len(self._panels), self._cost / len(kernels), 4)
-        run_chunks(do, list(product(kernels, panels)))
-        return terms.sum(axis=0)
-
     def products(self, a: Array) -> Array:
         """Return K_k a, one row per matrix."""
         out = np.zeros((len(self), self.m))
@@ -294,7 +274,7 @@ class SymmetricMatrices:
                 for k, (first, stop) in product(range(*part), self._panels):
                     passes.add_product(self.sources[k].panel(first, stop), first, stop, a, out[k])
 
-            run_chunks(do, equal_ranges(len(self), self._cost))
+            run_chunks(do, equal_ranges(len(self), len(self) * self.m**2 / 8))
         return out
 
     def add_weighted_sum(self, weights: Array, out: Array) -> None:
@@ -316,10 +296,6 @@ class SymmetricMatrices:
         known = dict(zip(self.numbers.tolist(), self.sources, strict=True))
         sources = tuple(known[k] for k in numbers[places].tolist())
         return SymmetricMatrices(self.m, numbers.size, places, sources)
-
-    @property
-    def _cost(self) -> float:
-        return len(self) * self.m**2 / 8
 
     @cached_property
     def _panels(self) -> list[tuple[int, int]]:

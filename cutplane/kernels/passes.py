@@ -1,6 +1,6 @@
 """Compiled passes: over panels of symmetric matrices, and over pairs of histograms; no interpreter lock.
 
-Row r of a panel that begins at `first` is row first + r of the matrix; what it holds right of the diagonal is
+Row r of a panel that begins at `first` is row first + r of the matrix; entries right of the diagonal are
 not read. Sums are in float64.
 """
 
@@ -13,22 +13,8 @@ _TILE = 32
 
 
 @routine(fastmath=SUMS)
-def quadratic_form(panel, first, stop, a):
-    """Return what rows first to stop add to a'K a; those with a_i = 0 are not read."""
-    total = 0.0
-    for i in range(first, stop):
-        if a[i] != 0.0:
-            row = panel[i - first]
-            below = 0.0
-            for j in range(i):
-                below += row[j] * a[j]
-            total += a[i] * (2.0 * below + row[i] * a[i])
-    return total
-
-
-@routine(fastmath=SUMS)
 def add_product(panel, first, stop, a, out):
-    """Add to `out` what rows first to stop, and by symmetry the columns, add to K a."""
+    """Add the part of K a from rows first to stop, and by symmetry from those columns, to `out`."""
     for i in range(first, stop):
         row, ai = panel[i - first], a[i]
         below = 0.0
