@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.kernels.bank import Bank, Products
+from cutplane.kernels.bank import Bank, PrecomputedKernels, Products, as_bank
 from cutplane.kernels.base import FunctionKernel, Kernel, Precomputed
 from cutplane.kernels.functions import (
     ChiSquare,
@@ -16,7 +16,6 @@ from cutplane.kernels.functions import (
     single_feature_kernels,
 )
 from cutplane.kernels.kernel_bank import KernelBank
-from cutplane.kernels.precomputed import PrecomputedKernels, as_bank
 
 if TYPE_CHECKING:
     from cutplane.kernels.decomposition import Decomposition, NuDecomposition

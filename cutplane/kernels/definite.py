@@ -17,13 +17,17 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
 _WHOLE = 512
+"""Rows of a matrix tested as a whole, because its factor takes some milliseconds."""
 _BLOCKS, _BLOCK = 3, 128
+"""Principal blocks tested of a larger matrix, and their rows, because most indefinite kernels show there."""
 _STEPS = 20
+"""Lanczos steps, because an extreme eigenvalue is found to a percent by then."""
 ASYMMETRY = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-"""Relative to the largest diagonal entry: what is left when K_ij and K_ji were summed in another order."""
+"""Difference of K_ij and K_ji relative to the largest diagonal entry, because they may be summed in another
+order."""
 NEGATIVE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
-"""Part of the trace: rounding the entries moves eigenvalues by the rounding unit times the trace at most, and
-computing them by some hundred times as much."""
+"""Negative eigenvalue relative to the trace, because rounding the entries changes eigenvalues by at most the
+rounding unit times the trace, and computing them by some hundred times as much."""
 
 
 def accuracy_of(block: Array) -> np.dtype[Any]:

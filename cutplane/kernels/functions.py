@@ -16,7 +16,8 @@ from cutplane.kernels.base import Kernel, ProductForm, select_columns
 from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_numbers
 
 _FAR = 1e4
-"""Half of the squared distance from the centre, in widths, up to which exponents lose four digits at most."""
+"""Half of the squared distance from the centre, in widths, up to which a product form is used, because
+exponents lose at most four digits then."""
 _FEW_COLUMNS = 32
 """Columns up to which differences are squared themselves, because then no digits cancel, at an acceptable
 cost."""

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _GROWTH = 1.4
-"""By what the basis grows from one refit to the next, as published: 1, 2, 3, 5, 7, 10, 14, 20, ..."""
+"""Growth of the basis from one refit to the next, because it is published so: 1, 2, 3, 5, 7, 10, 14, 20,
+..."""
 _DEPENDENT = 1e-10
-"""What is left of the square of a function outside the span of the basis, as a share, when it is nothing."""
+"""Share of the square of a function outside the span of the basis that counts as none, because the residual
+has rounding errors."""
 _STEPS, _ENOUGH = 30, 1e-8
-"""Newton steps of a refit, which ends where one is expected to lower the objective by this share."""
+"""Newton steps of a refit, and the expected relative fall of the objective at which it ends, because the
+basis still changes."""
 _SHARE, _FAR = 0.25, 4.0
-"""The share of the fall that the model expects at which a step is taken as it is, and its length at most."""
+"""Share of the expected fall at which a step is taken as it is, and the longest step, because a search costs
+as much as a few evaluations."""
 _RIDGE = 1e-12
+"""Curvature of the intercept, relative to the weights, because no example may bend."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _SHIFT = 1e-12
+"""Ridge relative to the diagonal, because rows of the free examples may depend on one another."""
 _ROUNDING = 1e-9
-"""Coefficients so near to a bound, relative to the largest, are there."""
+"""Distance to a bound, relative to the largest coefficient, that counts as none, because solutions are
+inexact."""
 _CHUNK = 256
+"""Examples at a time, because a product of so many has its full speed."""
 
 
 def leave_one_out(result: Any) -> Array:

@@ -18,6 +18,7 @@ from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.blas import one_blas_thread
 
 _SUM_TOLERANCE = 1e-12
+"""Error of a sum relative to its terms that is allowed, because sums are computed with rounding."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,7 @@ def larger(x, y) -> float:
 
 
 OPTIMAL, MORE, ROW = 0, 1, 2
+"""Why steps end, as numbers because compiled code returns them: no violation, enough steps, a missing row."""
 
 
 @routine(fastmath=_FLAGS)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.precomputed import as_bank
+from cutplane.kernels.bank import as_bank
 from cutplane.losses.base import ScalarLoss
 from cutplane.losses.scalar import Hinge
 from cutplane.mkl.risk import MKLRisk

@@ -107,6 +107,13 @@ def test_the_pieces_are_right(task):
     assert problem.solve(method="direct", tol=1e-5).objective == pytest.approx(known, rel=1e-4, abs=1e-7)
 
 
+def test_a_regression_of_many_examples_does_not_stall():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((1200, 20))
+    risk = NuRisk(A, A[:, 0] * A[:, 1] + 0.3 * rng.standard_normal(1200), 0.3, Gaussian(3.0), "regression")
+    assert cut.Problem(risk, risk.squared_norm(1e-3)).solve(tol=1e-4).status == "OPTIMAL"
+
+
 def test_classes_that_cannot_be_told_apart_have_no_margin():
     A = np.repeat(np.arange(4.0), 2)[:, np.newaxis]
     risk = NuRisk(A, np.tile([-1.0, 1.0], 4), 1.0, Gaussian(1.0))
