@@ -91,12 +91,11 @@ class Composed:
 
     def at(self, x: Array) -> Array:
         """Return A x + b."""
-        image = (self.map if x.size == self.map.shape[1] else self.map.resolve(x.size))(x)
-        return image if self.offset is None else image + self.offset
+        return self.map(x) if self.offset is None else self.map(x) + self.offset
 
     def expression(self, x: Any) -> Any:
         """Return A x + b as a cvxpy expression."""
-        image = (self.map if x.size == self.map.shape[1] else self.map.resolve(x.size)).cvxpy_form(x)
+        image = self.map.resolve(x.size).cvxpy_form(x)
         return image if self.offset is None else image + self.offset
 
     def cvxpy_form(self, x: Any) -> Any:

@@ -202,13 +202,16 @@ def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
     The new one shares with the old one all subexpressions that do not depend on them; a constraint gets
     new dual variables and a new id. Atoms that cannot be rebuilt raise an `InvalidInputError`.
     """
+    import cvxpy as cp
+
     parts = [x] if len(variables) == 1 else pieces(variables, x)
     images = {
-        id(variable): part if variable.shape == part.shape else _shaped(part, variable.shape)
+        id(variable): part if variable.shape == part.shape else cp.reshape(part, variable.shape, order="C")
         for variable, part in zip(variables, parts, strict=True)
     }
     result = _rewrite(piece, images)
-    if any(_holds(result, variable) and not _holds(x, variable) for variable in variables):
+    kept = {variable.id for variable in variables} - {variable.id for variable in x.variables()}
+    if any(found.id in kept for found in result.variables()):
         raise InvalidInputError(f"{type(piece).__name__} {piece} cannot be rebuilt with another variable.")
     return result
 
@@ -234,12 +237,6 @@ def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> A
             f"{shortened(expression)} has variables that are not of the problem: {unknown}."
         )
     return expression.value
-
-
-def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
-    import cvxpy as cp
-
-    return cp.reshape(part, shape, order="C")
 
 
 def _rewrite(node: Any, done: dict[int, Any]) -> Any:
@@ -268,7 +265,3 @@ def _rebuild(node: Any, args: list[Any]) -> Any:
         raise InvalidInputError(
             f"The cvxpy atom {type(node).__name__} cannot be rebuilt with another variable: {node}."
         ) from error
-
-
-def _holds(piece: Any, variable: Any) -> bool:
-    return any(found is variable for found in piece.variables())

@@ -250,8 +250,8 @@ class LinearForm:
                 if chosen.any()
             ]
 
-        found = within(x, self.lower, self.upper)
-        return found + within(self.rows @ x, self.row_lower, self.row_upper) if self.rows.shape[0] else found
+        found, rows = within(x, self.lower, self.upper), self.row_lower.size
+        return found + within(self.rows @ x, self.row_lower, self.row_upper) if rows else found
 
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
         """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""

@@ -292,13 +292,15 @@ class LinearImage(Composed, Regularizer):
         return self._with(self.inner.with_lam(lam))
 
     def value(self, x: Array) -> float:
-        return self.inner.value(self.at(x))
+        return self.inner.value(self.map.resolve(x.size)(x))
 
     def subgradient(self, x: Array) -> Array:
-        return self.map.resolve(x.size).transposed(self.inner.subgradient(self.at(x)))
+        chosen = self.map.resolve(x.size)
+        return chosen.transposed(self.inner.subgradient(chosen(x)))
 
     def line(self, x0: Array, x1: Array) -> Line:
-        return self.inner.line(self.at(x0), self.at(x1))
+        chosen = self.map.resolve(x0.size)
+        return self.inner.line(chosen(x0), chosen(x1))
 
     def unregularized(self, dim: int) -> Array:
         """Return the coordinates whose columns of D are zero."""

@@ -141,6 +141,21 @@ class Regularizer(ConvexFunction):
         return replace(self, lam=as_nonnegative("lam", lam))  # type: ignore[type-var]
 
 
+class FreeRegularizer(Regularizer):
+    """A regularizer whose conjugate has a closed form over the whole space alone."""
+
+    @abstractmethod
+    def free_minimum(self, v: Array, budget: float) -> Minimum | None:
+        """Return the minimum of g(x) + <v, x> over all x, of {g <= budget} at least; `lam` is positive."""
+
+    def conjugate_minimiser(
+        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
+    ) -> Minimum | None:
+        if self.lam == 0.0:
+            return minimise_linear(v, feasible_set)
+        return self.free_minimum(v, budget) if is_whole_space(feasible_set, v.shape[0]) else None
+
+
 def has_slope(regularizer: Regularizer) -> bool:
     """Tell whether a regularizer implements `subgradient`, or overrides `line`."""
     own_line = type(regularizer).line is not Regularizer.line and offers(regularizer, Capability.LINE)

@@ -17,14 +17,13 @@ from cutplane.pieces.forms import DiagonalQuadratic, GroupedForm, LinearForm
 from cutplane.pieces.latex import times
 from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_count, as_scalar
-from cutplane.regularizers.base import UNBOUNDED, Minimum, Regularizer, check_lam, minimise_linear, minimum
-from cutplane.sets.base import is_whole_space
+from cutplane.regularizers.base import UNBOUNDED, FreeRegularizer, Minimum, check_lam, minimum
 
 if TYPE_CHECKING:
-    from cutplane.sets.base import FeasibleSet
+    pass
 
 
-class Norm(Regularizer):
+class Norm(FreeRegularizer):
     """g(x) = lam ||x||: a subclass gives the norm, a slope of it, and the dual norm."""
 
     @abstractmethod
@@ -45,17 +44,11 @@ class Norm(Regularizer):
     def subgradient(self, x: Array) -> Array:
         return self.lam * self.norm_slope(x)
 
-    def conjugate_minimiser(
-        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
-    ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space: 0 if the dual norm of v is at most lam.
+    def free_minimum(self, v: Array, budget: float) -> Minimum:
+        """Return 0 if the dual norm of v is at most lam.
 
-        Else it is -inf, or, with a finite `budget`, attained where g is the budget.
+        Else the minimum is -inf, or, with a finite `budget`, attained where g is the budget.
         """
-        if self.lam == 0.0:
-            return minimise_linear(v, feasible_set)
-        if not is_whole_space(feasible_set, v.shape[0]):
-            return None
         dual, atom = self.dual_norm(v)
         if dual <= self.lam:
             return Minimum(0.0, np.zeros(v.shape[0]))
@@ -124,7 +117,7 @@ class LInf(Norm):
         return self.lam * cp.norm_inf(x)
 
 
-class _Groups(Regularizer):
+class _Groups(FreeRegularizer):
     """A function of the norms of groups of coordinates."""
 
     groups: Sequence[Any]
@@ -279,14 +272,8 @@ class SquaredGroupNorm(_Groups):
         factors = self.lam * total * self._rho * _power(self._rho * norms, total, self.p - 1.0)
         return self._spread(factors, norms) * x
 
-    def conjugate_minimiser(
-        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
-    ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space: by the dual norm of v, squared."""
-        if self.lam == 0.0:
-            return minimise_linear(v, feasible_set)
-        if not is_whole_space(feasible_set, v.shape[0]):
-            return None
+    def free_minimum(self, v: Array, budget: float) -> Minimum:
+        """Return minus the squared dual norm of v over 2 lam."""
         norms = self._norms(v)
         scaled = norms / self._rho
         if self.p == 1.0:
@@ -445,39 +432,30 @@ class SpectralNorm(_MatrixNorm):
 def as_partition(name: str, groups: Sequence[Any]) -> tuple[tuple[Array, ...], Array]:
     """Return the groups of a partition as read-only indices, and the group of each coordinate.
 
-    A vector of integers says the group of each coordinate.
+    A vector of integers gives the group of each coordinate.
     """
     if isinstance(groups, np.ndarray) and groups.ndim == 1 and np.issubdtype(groups.dtype, np.integer):
         groups = [np.flatnonzero(groups == label) for label in np.unique(groups)]
-    members = tuple(_indices(name, k, group) for k, group in enumerate(groups))
-    _check_partition(name, members)
-    sizes = [group.size for group in members]
-    labels = np.empty(sum(sizes), dtype=np.int64)
-    labels[np.concatenate(members)] = np.repeat(np.arange(len(sizes)), sizes)
-    return members, labels
-
-
-def _indices(name: str, k: int, group: Any) -> Array:
-    indices = np.array(group)
-    if indices.ndim != 1 or indices.size == 0 or not np.issubdtype(indices.dtype, np.integer):
-        raise InvalidInputError(f"{name}.groups[{k}] must be a nonempty vector of integers, got {group!r}.")
-    indices.flags.writeable = False
-    return indices
-
-
-def _check_partition(name: str, groups: Sequence[Array]) -> None:
-    if not groups:
+    members = tuple(np.array(group) for group in groups)
+    for k, group in enumerate(members):
+        if group.ndim != 1 or group.size == 0 or not np.issubdtype(group.dtype, np.integer):
+            raise InvalidInputError(
+                f"{name}.groups[{k}] must be a nonempty vector of integers, got {groups[k]!r}."
+            )
+        group.flags.writeable = False
+    if not members:
         raise InvalidInputError(f"{name}.groups is empty; give a partition of the coordinates.")
-    members = np.sort(np.concatenate(groups))
-    wrong = np.flatnonzero(members != np.arange(members.size))
+    every = np.concatenate(members)
+    found = np.sort(every)
+    wrong = np.flatnonzero(found != np.arange(found.size))
     if wrong.size:
-        j, found = int(wrong[0]), int(members[wrong[0]])
-        fault = (
-            f"{found} is not a coordinate"
-            if found < 0
-            else f"{min(j, found)} is " + ("in two groups" if found < j else "in no group")
-        )
+        j, other = int(wrong[0]), int(found[wrong[0]])
+        place = "in two groups" if other < j else "in no group"
+        fault = f"{other} is not a coordinate" if other < 0 else f"{min(j, other)} is {place}"
         raise InvalidInputError(f"{name}.groups must be a partition of the coordinates, but {fault}.")
+    labels = np.empty(every.size, dtype=np.int64)
+    labels[every] = np.repeat(np.arange(len(members)), [group.size for group in members])
+    return members, labels
 
 
 def _lp_norm(entries: Array, p: float) -> float:

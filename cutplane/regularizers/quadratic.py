@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -18,18 +17,7 @@ from cutplane.pieces.latex import times
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import as_matrix, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_vector
-from cutplane.regularizers.base import (
-    UNBOUNDED,
-    Minimum,
-    Regularizer,
-    check_lam,
-    minimise_linear,
-    minimum,
-)
-from cutplane.sets.base import is_whole_space
-
-if TYPE_CHECKING:
-    from cutplane.sets.base import FeasibleSet
+from cutplane.regularizers.base import UNBOUNDED, FreeRegularizer, Minimum, check_lam, minimum
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -43,7 +31,7 @@ Solve = Callable[[Array], Array | None]
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticForm(Regularizer):
+class QuadraticForm(FreeRegularizer):
     """g(x) = lam (1/2 x'Q x + c'x), with Q symmetric and positive semidefinite.
 
     Parameters
@@ -130,13 +118,9 @@ class QuadraticForm(Regularizer):
         curvature = self.lam * float(direction @ (self.Q @ direction))
         return quadratic_line(self.value(x0), float(self.subgradient(x0) @ direction), curvature)
 
-    def conjugate_minimiser(
-        self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
-    ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space; -inf if v + lam c is not in Q's range."""
-        if self.lam == 0.0:
-            return minimise_linear(v, feasible_set)
-        if self._solve is None or not is_whole_space(feasible_set, v.shape[0]):
+    def free_minimum(self, v: Array, budget: float) -> Minimum | None:
+        """Return the minimum, which is -inf if v + lam c is not in the range of Q; None without a factor."""
+        if self._solve is None:
             return None
         slope = v + self.lam * self._c
         with np.errstate(all="ignore"):

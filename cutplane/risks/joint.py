@@ -155,6 +155,8 @@ class MeasureRisk(JointRisk):
     y: Array
     measure: Measure
     intercept: bool = False
+    _positive: Array = field(init=False)
+    _infimum: float = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.measure, Measure):
@@ -255,6 +257,10 @@ class RankingRisk(JointRisk):
     cost: Any = None
     n_pairs: int = field(init=False)
     total: float = field(init=False)
+    _queries: Array = field(init=False)
+    _starts: Array = field(init=False)
+    _levels: Array = field(init=False)
+    _tables: Array = field(init=False)
 
     def __post_init__(self) -> None:
         X = as_matrix(self.X)

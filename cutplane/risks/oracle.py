@@ -99,11 +99,8 @@ def risk(
     ----------
     dim : int
         Number of coordinates of x.
-    blocks : int, default 1
-        Number of functions whose sum the risk is; with several, the decorated function returns values of
-        shape (blocks,) and subgradients of shape (blocks, dim).
-    infimum : float or array_like of shape (blocks,), default -inf
-        A lower bound of each block over all x, if one is known.
+    blocks, infimum : optional
+        See `OracleRisk`.
 
     Returns
     -------
@@ -160,11 +157,8 @@ def autodiff_risk(
     framework : {"torch", "jax"}, optional
         By default the one whose modules or arrays the function refers to; else the only one that has been
         imported.
-    blocks : int, default 1
-        Number of functions whose sum is f, each of which gets a cut; their gradients are computed
-        in one batch.
-    infimum : float or array_like of shape (blocks,), default -inf
-        A lower bound of each block over all w, if one is known.
+    blocks, infimum : optional
+        See `OracleRisk`; the gradients of several blocks are computed in one batch.
 
     Returns
     -------

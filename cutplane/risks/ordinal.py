@@ -124,8 +124,8 @@ class OrdinalRisk(ImagedAffineRisk):
     n_levels: Any = None
     sample_weight: Array | None = None
     normalize: bool = True
-    risk: Any = field(init=False)
-    map: LinearMap = field(init=False)
+    risk: Any = field(init=False)  # pyright: ignore[reportGeneralTypeIssues]
+    map: LinearMap = field(init=False)  # pyright: ignore[reportGeneralTypeIssues]
     offset: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:

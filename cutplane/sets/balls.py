@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -32,6 +32,8 @@ class _Ball(AnyDimension):
     dim: int | None = None
 
     bounded = True
+    order: ClassVar[int]
+    """Of the norm."""
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -39,13 +41,17 @@ class _Ball(AnyDimension):
         centre = as_optional_vector(f"{name}.centre", self.centre)
         set_fields(self, radius=radius, centre=centre, dim=common_dim(name, self.dim, centre=centre))
 
+    def formula(self, x: str = "x") -> str:
+        return rf"\lVert {minus(x, self.centre)} \rVert_{self.order} \le {number(self.radius)}"
+
+    def cvxpy_form(self, x: Any) -> list[Any]:
+        import cvxpy as cp
+
+        return [cp.norm(self._offset(x), self.order) <= self.radius]
+
     def in_unit(self, unit: float) -> Self:
         centre = None if self.centre is None else self.centre / unit
         return replace(self, radius=self.radius / unit, centre=centre)
-
-    @property
-    def _middle(self) -> Array:
-        return np.zeros(1) if self.centre is None else self.centre
 
     def _offset(self, x: Any) -> Any:
         return x if self.centre is None else x - self.centre
@@ -82,12 +88,12 @@ class L1Ball(_Ball):
 
     __repr__ = short_repr
 
-    def formula(self, x: str = "x") -> str:
-        return rf"\lVert {minus(x, self.centre)} \rVert_1 \le {number(self.radius)}"
+    order = 1
 
     def violation(self, x: Array) -> float:
         excess = float(np.abs(self._offset(x)).sum()) - self.radius
-        return beyond_rounding(excess, self.radius + float(np.abs(self._middle).sum()))
+        size = 0.0 if self.centre is None else float(np.abs(self.centre).sum())
+        return beyond_rounding(excess, self.radius + size)
 
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection, by projecting |x - centre| onto the simplex: O(dim log dim)."""
@@ -118,11 +124,6 @@ class L1Ball(_Ball):
             row_upper=np.concatenate([centre, -centre, [self.radius]]),
         )
 
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        import cvxpy as cp
-
-        return [cp.norm1(self._offset(x)) <= self.radius]
-
 
 @dataclass(frozen=True, eq=False)
 class L2Ball(_Ball):
@@ -147,11 +148,11 @@ class L2Ball(_Ball):
 
     __repr__ = short_repr
 
-    def formula(self, x: str = "x") -> str:
-        return rf"\lVert {minus(x, self.centre)} \rVert_2 \le {number(self.radius)}"
+    order = 2
 
     def violation(self, x: Array) -> float:
-        return beyond_rounding(_norm(self._offset(x)) - self.radius, self.radius + _norm(self._middle))
+        size = 0.0 if self.centre is None else _norm(self.centre)
+        return beyond_rounding(_norm(self._offset(x)) - self.radius, self.radius + size)
 
     def project(self, x: Array) -> Array:
         """Return the Euclidean projection, by scaling x - centre."""
@@ -163,11 +164,6 @@ class L2Ball(_Ball):
     def minimise_linear(self, v: Array) -> Array:
         """Return the point of the sphere opposite to v; the centre if v is zero."""
         return self._shift(-self.radius * _direction(v))
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        import cvxpy as cp
-
-        return [cp.norm2(self._offset(x)) <= self.radius]
 
 
 def _norm(x: Array) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -75,30 +75,13 @@ class HalfSpaces(Sequence[HalfSpace]):
         set_fields(self, normals=normals, offsets=offsets)
 
     @classmethod
-    def of(cls, answer: Any, dim: int, name: str = "The oracle") -> HalfSpaces:
-        """Return a copy of the answer of an oracle of this name, or raise `OracleError`.
-
-        The answer is None, a `HalfSpace`, an iterable of them, or a `HalfSpaces`.
-        """
+    def of(cls, answer: Sequence[HalfSpace], dim: int, name: str = "The oracle") -> HalfSpaces:
+        """Return a copy of the answer of an oracle of this name, or raise `OracleError`."""
         if isinstance(answer, HalfSpaces):
             return cls(answer.normals.copy(), np.array(answer.offsets, dtype=np.float64))
-        if answer is not None and not isinstance(answer, HalfSpace | Iterable):
-            raise OracleError(
-                f"{name} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
-            )
-        found = () if answer is None else (answer,) if isinstance(answer, HalfSpace) else tuple(answer)
-        for half_space in found:
-            if not isinstance(half_space, HalfSpace):
-                raise OracleError(f"{name} must return HalfSpace objects, got {describe(half_space)}.")
-            if half_space.normal.shape != (dim,):
-                raise OracleError(
-                    f"{name} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
-                    f"the problem has dimension {dim}."
-                )
-            if not half_space.normal.any():
-                raise OracleError(f"{name} returned a HalfSpace whose normal is zero: it excludes nothing.")
-        normals = np.array([half_space.normal for half_space in found]).reshape(-1, dim)
-        return cls(normals, np.array([half_space.offset for half_space in found]))
+        check_half_spaces(answer, dim, name)
+        normals = np.array([half_space.normal for half_space in answer]).reshape(-1, dim)
+        return cls(normals, np.array([half_space.offset for half_space in answer]))
 
     @classmethod
     def stack(cls, parts: Sequence[HalfSpaces], dim: int) -> HalfSpaces:
@@ -129,6 +112,18 @@ class HalfSpaces(Sequence[HalfSpace]):
     def sizes(self, x: Array) -> Array:
         """Return the sizes of the terms that the violations are sums of, shape (n,), for rounding errors."""
         return abs(self.normals) @ np.abs(x) + np.abs(self.offsets)
+
+
+def check_half_spaces(answer: Sequence[Any], dim: int, name: Any) -> None:
+    """Raise `OracleError` unless the answer of an oracle of this name holds half-spaces of this dimension."""
+    for half_space in answer:
+        if not isinstance(half_space, HalfSpace):
+            raise OracleError(f"{name} must return HalfSpace objects, got {describe(half_space)}.")
+        if half_space.normal.shape != (dim,):
+            raise OracleError(
+                f"{name} returned a HalfSpace of dimension {half_space.normal.shape[0]}; "
+                f"the problem has dimension {dim}."
+            )
 
 
 class Separator(Protocol):

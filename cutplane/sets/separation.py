@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cutplane.exceptions import InvalidInputError
+from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.latex import word
 from cutplane.pieces.parameters import brief, common_dim, read_only
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpaces, Separator
+from cutplane.sets.base import AnyDimension, FeasibleSet, HalfSpace, HalfSpaces, Separator, check_half_spaces
 from cutplane.sets.box import WholeSpace
 
 
@@ -67,15 +67,26 @@ class SeparationOracle(AnyDimension):
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
         return WholeSpace(self.dim), (self,)
 
-    def separate(self, x: Array) -> HalfSpaces:
-        return HalfSpaces.of(self.function(read_only(x)), x.size, repr(self))
+    def separate(self, x: Array) -> Sequence[HalfSpace]:
+        answer = self.function(read_only(x))
+        if answer is None or isinstance(answer, HalfSpaces):
+            return () if answer is None else answer
+        if not isinstance(answer, HalfSpace | Iterable):
+            raise OracleError(
+                f"{self!r} returned {answer!r}; return None for inside, else a HalfSpace or a list of them."
+            )
+        half_spaces = (answer,) if isinstance(answer, HalfSpace) else tuple(answer)
+        check_half_spaces(half_spaces, x.size, self)
+        if not all(half_space.normal.any() for half_space in half_spaces):
+            raise OracleError(f"{self!r} returned a HalfSpace whose normal is zero, which excludes nothing.")
+        return half_spaces
 
     def formula(self, x: str = "x") -> str:
         name = getattr(self.function, "__name__", type(self).__name__)
         return rf"{x} \in {word(name)}"
 
     def violation(self, x: Array) -> float:
-        return float(self.separate(x).violations(x).max(initial=0.0))
+        return float(HalfSpaces.of(self.separate(x), x.size).violations(x).max(initial=0.0))
 
 
 def separation_oracle(

@@ -282,6 +282,8 @@ def test_multipliers_give_cuts_of_images_too():
     slopes, offsets = f.dual_cut(np.where(Y > 0, -0.5, 0.5))
     for x in RNG.standard_normal((20, N)):
         assert slopes[0] @ x + offsets[0] <= f(x) + 1e-12
+        tight, offset = f.dual_cut(hinge().example_slopes(x + CENTRE))
+        assert tight[0] @ x + offset[0] == pytest.approx(f(x), abs=1e-12)
     smooth = logistic().on(slice(0, 5), dim=N)
     x, d = RNG.standard_normal((2, N))
     bound = smooth.curvature_bound(x, d)

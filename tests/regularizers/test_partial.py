@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from covering import covering
 
-from cutplane.engine.dual import pins
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.losses import Hinge, Logistic, Squared, SquaredEpsilonInsensitive, SquaredHinge
+from cutplane.losses import Hinge, Logistic, Squared, SquaredHinge
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.problem import Problem
 from cutplane.regularizers import (
@@ -123,36 +122,7 @@ def test_bias_slopes_are_sums_without_their_rounding():
     assert (risk.oracle(np.zeros(risk.dim))[1].reshape(2, 6)[:, -1] == 0.0).all()
 
 
-def test_known_infima_do_not_pin_a_model():
-    free = np.array([1])
-    slopes, blocks = np.array([[0.0, 0.0], [3.0, 2.0], [1.0, 1e-9]]), np.zeros(3, dtype=int)
-    assert not pins(slopes[:1], blocks[:1], free)
-    assert not pins(slopes, blocks, free)
-    assert pins(np.vstack([slopes, [1.0, -5.0]]), np.zeros(4, dtype=int), free)
-    assert pins(np.vstack([slopes, [1.0, 0.0]]), np.zeros(4, dtype=int), free)
-    two = np.array([[1.0, 2.0], [1.0, -2.0]])
-    assert not pins(two, np.array([0, 0]), np.array([0, 1]))
-    assert pins(two, np.array([0, 1]), free) and pins(two, np.array([0, -1]), free)
-    triangle = np.array([[1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]])
-    assert pins(triangle, np.zeros(3, dtype=int), np.array([0, 1]))
-
-
 # The loss
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.5])
-def test_squared_tube(epsilon):
-    loss, t, y = SquaredEpsilonInsensitive(epsilon), np.linspace(-3.0, 3.0, 241), np.full(241, 0.25)
-    expected = np.maximum(0.0, np.abs(t - y) - epsilon) ** 2
-    assert np.allclose(loss.value(t, y), expected)
-    assert np.allclose(loss.cvxpy_form(cp.Constant(t), y).value, expected)
-    step = 1e-7
-    assert np.allclose(loss.derivative(t, y), (loss.value(t + step, y) - loss.value(t, y)) / step, atol=1e-5)
-    for u in (-2.0, 0.0, 0.7):
-        grid = np.linspace(-5.0, 5.0, 200_001)
-        assert np.isclose(loss.conjugate(u, 0.25), np.max(u * grid - loss.value(grid, 0.25)), atol=1e-6)
-    with pytest.raises(InvalidInputError, match=r"SquaredEpsilonInsensitive\.epsilon"):
-        SquaredEpsilonInsensitive(-1.0)
 
 
 def test_no_regularizer_leaves_everything_free():

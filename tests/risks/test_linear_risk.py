@@ -5,39 +5,24 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from covering import covering
+from linear_cases import CLASSIFICATION as BINARY
+from linear_cases import REGRESSION
 from scipy import sparse
+from vector_risks import LAYOUTS, features, some_zero
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses import (
     Absolute,
-    EpsilonInsensitive,
     Exponential,
     Hinge,
     Huber,
-    Logistic,
-    ModifiedHuber,
     Poisson,
-    Quantile,
     ScalarLoss,
     Squared,
-    SquaredHinge,
 )
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks import LinearRisk
 
-LAYOUTS = {
-    "C": np.ascontiguousarray,
-    "F": np.asfortranarray,
-    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
-    "csr": sparse.csr_array,
-    "csc": sparse.csc_array,
-    "csr_matrix": sparse.csr_matrix,
-    "csc_matrix": sparse.csc_matrix,
-    "coordinates": sparse.coo_array,
-}
-BINARY = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
-REGRESSION = [Squared(), Absolute(), Quantile(0.8), EpsilonInsensitive(), Huber(0.7), Poisson()]
 LOSSES = [*BINARY, *REGRESSION]
 M, N = 23, 5
 
@@ -45,15 +30,10 @@ M, N = 23, 5
 def instance(loss, seed=0, m=M, n=N):
     """Data with an empty row, duplicate rows and a zero column, targets, and weights, some of them zero."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.6)
-    X[m // 2] = 0.0
-    X[-1] = X[0]
-    X[:, n // 2] = 0.0
+    X = features(rng, m, n)
     signs = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     y = signs if loss in BINARY else rng.poisson(2.0, m).astype(float)
-    weights = rng.random(m) * (rng.random(m) < 0.8)
-    weights[0] = 1.0
-    return X, y, weights, rng
+    return X, y, some_zero(rng, m), rng
 
 
 def plain(loss, X, y, c, w):

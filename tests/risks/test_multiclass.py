@@ -9,7 +9,6 @@ from scipy import sparse
 from vector_risks import (
     LAYOUTS,
     check_derivative,
-    check_search,
     features,
     right_derivative,
     some_zero,
@@ -22,7 +21,6 @@ import cutplane.risks.matrix as matrix_module
 from cutplane import BMRM, L2, OCAS, Problem, SquaredGroupNorm, Status
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
-from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.data import score_sums, scores
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.runtime.threads import get_threads, set_threads
@@ -187,31 +185,6 @@ def test_a_sample_of_many_examples_estimates_the_derivative():
     assert alike.estimate()[1] < 1e-6 < abs(alike.estimate()[0].slope)
 
 
-def test_lines_of_small_instances_with_ties():
-    """Whole scores and steps of few values, so that lines coincide, cross in one point, or do not move."""
-    rng = np.random.default_rng(5)
-    for number in range(400):
-        m, p = rng.integers(1, 5), rng.integers(1, 6)
-        cost = rng.integers(0, 3, (p, p)) * (1.0 - np.eye(p)) if number % 2 else None
-        f = MulticlassRisk(
-            np.eye(m),
-            rng.integers(0, p, m),
-            MulticlassHinge(cost),
-            n_classes=p,
-            sample_weight=rng.integers(0, 3, m),
-            normalize=False,
-        )
-        z0 = rng.integers(-2, 3, (m, p)) / 2.0
-        z1 = z0 + rng.integers(-2, 3, (m, p)) * (rng.random() < 0.9)
-        line = f.line(z0, z1)
-        whole = check_derivative(line)
-        check_search(f, z0, z1, curvature=float(rng.integers(0, 2)), limit=float(rng.choice([0.5, 1.0, 4.0])))
-        # The jumps are those of the definition: the right derivative minus the left one.
-        for t in np.unique(whole.kinks):
-            jump = whole.slope_jumps[np.abs(whole.kinks - t) < 1e-9].sum()
-            assert line(t + 1e-7)[1] - line(t - 1e-7)[1] == pytest.approx(jump, abs=1e-9)
-
-
 def test_an_envelope_of_many_lines():
     """All p lines of one example appear, tangents of a parabola: more kinks than there is room for first."""
     p = 40
@@ -222,12 +195,6 @@ def test_an_envelope_of_many_lines():
     assert whole.kinks.size == 3 * (p - 2)
     np.testing.assert_allclose(np.sort(whole.kinks), np.repeat(np.arange(p - 2) + 0.5, 3), rtol=1e-12)
     assert whole.slope_jumps.tolist() == [1.0] * (3 * (p - 2))
-
-
-def test_kinks_too_far_away_to_be_numbers_are_left_out():
-    f = MulticlassRisk(np.ones((1, 1)), [0], n_classes=2)
-    line = f.line(np.array([[1e300, 0.0]]), np.array([[1e300, 1e-300]]))
-    assert line.derivative.between(0.0, np.inf).kinks.size == 0 and line(1.0) == (0.0, 0.0)
 
 
 def test_ties_are_broken_for_the_true_class_then_the_first():
@@ -306,11 +273,6 @@ def test_one_class_costs_nothing(loss):
     value, slope = f.oracle(np.ones(2))
     assert f.shape == (1, 2) and value == 0.0 and not slope.any()
     assert Problem(f, L2(1.0)).solve(tol=1e-6).objective == 0.0
-
-
-def test_a_loss_without_cvxpy_form_is_withheld():
-    assert not offers(MulticlassRisk(np.eye(2), [0, 1], Brier()), Capability.CVXPY)
-    assert offers(MulticlassRisk(np.eye(2), [0, 1], Softmax()), Capability.CVXPY)
 
 
 def test_infima_of_a_loss_without_a_known_one():

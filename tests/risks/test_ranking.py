@@ -10,11 +10,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_score
 from vector_risks import LAYOUTS, features
 
-from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, load, maximum
+from cutplane import L2, OCAS, Direct, LinearRisk, Problem, RankingRisk, Status, maximum
 from cutplane.estimators import LinearRanker
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Squared
-from cutplane.measures.passes import order_within, wrong_pairs
+from cutplane.measures.passes import wrong_pairs
 from cutplane.runtime.compiling import compiling_at
 from cutplane.testing import check_risk
 
@@ -109,26 +109,6 @@ def test_ties_and_kinks_of_small_instances(share):
             assert plain(other, found)[0] >= value + slope @ (other - scores) - 1e-14
 
 
-@pytest.mark.parametrize("m", [1, 2, 100, 5000])
-def test_order_within_sorts(m):
-    rng = np.random.default_rng(m)
-    for scores in (
-        rng.standard_normal(m),
-        rng.integers(-2, 3, m).astype(float),
-        np.zeros(m) * rng.choice([-1.0, 1.0], m),
-        np.exp(rng.uniform(-700, 700, m)) * rng.choice([-1.0, 1.0], m),
-    ):
-        groups = rng.integers(0, 3, m)
-        starts = np.append(0, np.cumsum(np.bincount(groups, minlength=3)))
-        for share in (0.0, np.inf):
-            with compiling_at(share):
-                order = order_within(scores, groups, starts)
-                alone = order_within(scores, np.zeros(m, np.int64), np.array([0, m]))
-            assert sorted(order) == sorted(alone) == list(range(m))
-            assert (np.diff(scores[alone]) >= 0.0).all() and (np.diff(groups[order]) >= 0).all()
-            np.testing.assert_array_equal(scores[order], scores[np.lexsort((scores, groups))])
-
-
 def test_threads_tables_and_trees_give_the_same():
     """Many queries, so that the pass is split; a matrix of ones is no costs at all, and a tree counts too."""
     m = 20_000
@@ -154,17 +134,6 @@ def test_checks_find_nothing_wrong(cost):
     assert check_risk(RankingRisk(X, relevance, GROUPS["ids"], COSTS[cost]))
 
 
-def test_a_path_and_a_file_keep_the_cuts(tmp_path):
-    X, relevance, _ = instance(3)
-    problem = Problem(RankingRisk(X, relevance), L2(1.0))
-    path = problem.path([1.0, 0.1, 0.01], tol=1e-5)
-    for lam, result in zip([1.0, 0.1, 0.01], path.results, strict=True):
-        alone = Problem(problem.risk, L2(lam)).solve(tol=1e-5)
-        assert result.objective == pytest.approx(alone.objective, rel=2e-5)
-    saved = load(path.results[-1].save(tmp_path / "ranking"))
-    assert saved.certificate.verify(Problem(problem.risk, L2(0.01))).valid
-
-
 @pytest.mark.parametrize("method", ["auto", "proximal", "ocas", Direct()], ids=str)
 @pytest.mark.parametrize("cost", [None, "gain"])
 def test_the_optimum_is_that_of_all_pairs(method, cost):
@@ -178,13 +147,6 @@ def test_the_optimum_is_that_of_all_pairs(method, cost):
     result = Problem(RankingRisk(X, relevance, ids, cost), L2(1e-2)).solve(method, tol=1e-6)
     assert result.status is Status.OPTIMAL and result.certificate.verify().valid
     assert result.objective == pytest.approx(expected, rel=2e-6)
-
-
-def test_a_query_without_a_pair_adds_nothing_and_ties_cost_one():
-    X = np.array([[1.0], [2.0], [5.0], [7.0], [9.0]])
-    f = RankingRisk(X, [0, 1, 1, 1, 0], groups=[2, 2, 1])
-    assert f.n_pairs == 1 and f(np.array([0.25])) == 0.75
-    assert f(np.zeros(1)) == 1.0
 
 
 def test_pickles_and_shows_itself():

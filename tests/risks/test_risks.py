@@ -206,3 +206,11 @@ def test_a_sum_is_exact_if_all_its_terms_are():
     exact, other = LinearObjective([1.0, 2.0]), LinearObjective([0.0, 1.0])
     object.__setattr__(other, "exact", False)
     assert (exact + exact).exact and not (exact + 0.5 * other).exact
+
+
+def test_a_sum_states_the_size_of_the_terms_that_cancel():
+    large = LinearObjective([1e8, 0.0])
+    x = np.ones(2)
+    for total in (large + LinearObjective([-1e8, 1.0]), (large + OracleRisk(lambda x: (-1e8, 0.0 * x), 2))):
+        point = total.image(x) if isinstance(total, ImagedRisk) else x
+        assert total.cancelled(point) == pytest.approx(2e8, rel=1e-6)
