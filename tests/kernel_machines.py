@@ -16,12 +16,31 @@ def machine(loss, lam=1e-4, intercept=True, m=40, kernel=None, weighted=False, s
     return cut.Problem(risk, risk.squared_norm(lam))
 
 
+class Computed:
+    """A matrix whose rows are computed one by one, and counted."""
+
+    def __init__(self, K):
+        self.K, self.n, self.calls = K, K.shape[0], 0
+
+    def diagonal(self):
+        return self.K.diagonal()
+
+    def row(self, i):
+        self.calls += 1
+        return self.K[i]
+
+
 def optimum(problem):
-    """In the coordinates of the eigenvectors, where the norm is that of the coordinates."""
     risk = problem.risk
-    values, vectors = np.linalg.eigh(risk.gram.matrix())
+    return least(risk.gram.matrix(), risk.loss, risk.y, risk.weights, problem.regularizer.lam, risk.intercept)
+
+
+def least(K, loss, y, costs, lam, intercept):
+    """In the coordinates of the eigenvectors, where the norm is that of the coordinates."""
+    values, vectors = np.linalg.eigh(K)
     kept = values > 1e-14 * values[-1]
-    w, b = cp.Variable(int(kept.sum())), cp.Variable() if risk.intercept else 0.0
-    losses = risk.loss.cvxpy_form((vectors[:, kept] * np.sqrt(values[kept])) @ w + b, risk.y)
-    objective = cp.sum(cp.multiply(risk.weights, losses)) + 0.5 * problem.regularizer.lam * cp.sum_squares(w)
+    w, b = cp.Variable(max(1, int(kept.sum()))), cp.Variable() if intercept else 0.0
+    predictions = (vectors[:, kept] * np.sqrt(values[kept])) @ w + b if kept.any() else b * np.ones(len(y))
+    losses = cp.sum(cp.multiply(costs, loss.cvxpy_form(predictions, y)))
+    objective = losses + 0.5 * lam * cp.sum_squares(w)
     return cp.Problem(cp.Minimize(objective)).solve("CLARABEL", tol_gap_rel=1e-10, tol_gap_abs=1e-10)

@@ -2,12 +2,12 @@
 
 import signal
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_machines import Computed, least
 from own_losses import BUILT_IN, Lopsided, ThreeKnots
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
@@ -49,15 +49,7 @@ def instance(loss, m=40, seed=0, rank=None):
 
 
 def optimum(loss, K, y, C, intercept):
-    values, vectors = np.linalg.eigh(K)
-    kept = values > 1e-10 * values.max()
-    F = vectors[:, kept] * np.sqrt(values[kept])
-    w, b = cp.Variable(F.shape[1]), cp.Variable()
-    t = F @ w + b if intercept else F @ w
-    objective = 0.5 * cp.sum_squares(w) + C * cp.sum(loss.cvxpy_form(t, y))
-    problem = cp.Problem(cp.Minimize(objective))
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return problem.value
+    return least(K, loss, y, C, 1.0, intercept)
 
 
 def rounding(machine, K, a):
@@ -210,18 +202,6 @@ def test_start_near_the_optimum_takes_few_steps(loss):
     np.testing.assert_array_equal(again.a, cold.a)
     near = machine.solve(1.001 * K, cold.a, accuracy=1e-3)
     assert near.n_steps <= machine.solve(1.001 * K, accuracy=1e-3).n_steps
-
-
-class Computed:
-    def __init__(self, K):
-        self.K, self.n, self.calls = K, K.shape[0], 0
-
-    def diagonal(self):
-        return self.K.diagonal()
-
-    def row(self, i):
-        self.calls += 1
-        return self.K[i]
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -508,39 +488,36 @@ def test_layouts_of_the_matrix():
     assert answers == [answers[0]] * 3
 
 
+def changed(K, i, j, value):
+    K = K.copy()
+    K[i, j] = K[j, i] = value
+    return K
+
+
 def test_wrong_input_is_named():
     K, y = instance(Hinge())
     machine = KernelMachine(Hinge(), y, 1.0)
+    cases = [
+        ("C must be", lambda: KernelMachine(Hinge(), y, 0.0)),
+        ("labels", lambda: KernelMachine(Hinge(), 2.0 * y, 1.0)),
+        ("empty", lambda: KernelMachine(Squared(), [], 1.0)),
+        (r"shape \(40, 40\)", lambda: machine.solve(K[:5])),
+        ("float64", lambda: machine.solve(K.astype(np.float32))),
+        ("got list", lambda: machine.solve(K.tolist())),
+        ("nonnegative diagonal", lambda: machine.solve(-K)),
+        ("a0 must have shape", lambda: machine.solve(K, np.zeros(3))),
+        ("39 rows", lambda: machine.solve(Computed(K[1:, 1:]))),
+    ]
     for loss in (Logistic(), Poisson(), ThreeKnots(), Lopsided()):
-        with pytest.raises(InvalidInputError, match=r"dual is a quadratic programme.*as of Hinge"):
-            KernelMachine(loss, y, 1.0)
-    with pytest.raises(InvalidInputError, match="C must be"):
-        KernelMachine(Hinge(), y, 0.0)
-    with pytest.raises(InvalidInputError, match="labels"):
-        KernelMachine(Hinge(), 2.0 * y, 1.0)
-    with pytest.raises(InvalidInputError, match="empty"):
-        KernelMachine(Squared(), [], 1.0)
-    with pytest.raises(InvalidInputError, match=r"shape \(40, 40\)"):
-        machine.solve(K[:5])
-    with pytest.raises(InvalidInputError, match="float64"):
-        machine.solve(K.astype(np.float32))
-    with pytest.raises(InvalidInputError, match="got list"):
-        machine.solve(K.tolist())
-    with pytest.raises(InvalidInputError, match="nonnegative diagonal"):
-        machine.solve(-K)
-    with pytest.raises(InvalidInputError, match="a0 must have shape"):
-        machine.solve(K, np.zeros(3))
-    with pytest.raises(InvalidInputError, match="39 rows"):
-        machine.solve(Computed(K[1:, 1:]))
+        cases.append(
+            (r"dual is a quadratic programme.*as of Hinge", lambda loss=loss: KernelMachine(loss, y, 1.0))
+        )
     for wrong in (np.nan, np.inf):
-        bad = K.copy()
-        bad[3, 3] = wrong
-        with pytest.raises(InvalidInputError, match=r"K\[3, 3\]"):
-            machine.solve(bad)
-        bad = K.copy()
-        bad[0, 1:] = bad[1:, 0] = wrong
-        with pytest.raises(InvalidInputError, match="finite"):
-            machine.solve(bad)
+        cases.append((r"K\[3, 3\]", lambda wrong=wrong: machine.solve(changed(K, 3, 3, wrong))))
+        cases.append(("finite", lambda wrong=wrong: machine.solve(changed(K, 0, slice(1, None), wrong))))
+    for words, do in cases:
+        with pytest.raises(InvalidInputError, match=words):
+            do()
 
 
 def test_matrix_and_start_are_left_alone():

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kernel_machines import Computed
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import KernelMachine, PrecomputedKernels
@@ -11,19 +12,6 @@ from cutplane.losses import Hinge, Squared
 from cutplane.mkl import MKL
 
 SLOW = pytest.mark.slow
-
-
-class OnDemand:
-    """Rows that are computed when they are asked for."""
-
-    def __init__(self, K):
-        self.K, self.n = K, len(K)
-
-    def diagonal(self):
-        return self.K.diagonal()
-
-    def row(self, i):
-        return self.K[i]
 
 
 def labels(m):
@@ -52,7 +40,7 @@ def test_an_indefinite_matrix_is_refused(loss, m, intercept):
     with pytest.raises(InvalidInputError, match=r"K is not positive semidefinite: (entry|u'K u = -)"):
         KernelMachine(loss, labels(m), 1.0, intercept).solve(K)
     with pytest.raises(InvalidInputError, match=r"positive semidefinite|diagonal"):
-        KernelMachine(loss, labels(m), 1.0, intercept).solve(OnDemand(K))
+        KernelMachine(loss, labels(m), 1.0, intercept).solve(Computed(K))
 
 
 @pytest.mark.parametrize("m", [3, 600])
