@@ -1,4 +1,4 @@
-"""Kernels, and banks of many kernels on the same examples: what multiple kernel learning sums up."""
+"""Kernels, and banks of many kernels on the same examples for multiple kernel learning."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import machines when they are first asked for: their compiled loops need numba."""
+    """Import machines when they are first used, because their compiled loops need numba."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -49,7 +49,7 @@ class Products:
     rows: Array
 
     def combine(self, other: Products, t: float) -> Products:
-        """Return the products of a0 + t (a1 - a0) from those of a0 and of a1, without a pass."""
+        """Return the products of a0 + t (a1 - a0) from the products of a0 and of a1, without a pass."""
         return Products(
             self.bank,
             self.coefficients + t * (other.coefficients - self.coefficients),
@@ -137,7 +137,7 @@ class Bank(ABC):
             Nonnegative.
         a : array_like of shape (m,)
         products : Products
-            Those of a.
+            The products of a.
         allowed : float
         """
         scaled, (factored, dense) = self._scaled_weights(weights), self.stored
@@ -196,7 +196,7 @@ class Bank(ABC):
         return self._changed(_scales=self._scales * factors)
 
     def restricted(self, indices: Any) -> Self:
-        """Return the bank of some kernels, in the given order; what is computed of them is kept.
+        """Return the bank of some kernels, in the given order; their computed forms are kept.
 
         Parameters
         ----------

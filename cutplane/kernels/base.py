@@ -166,7 +166,7 @@ class Kernel(ABC):
         return X[chosen]
 
     def cross(self, Z: Any, examples: Any) -> Array:
-        """Return the matrix of k(z_i, x_j) with what `select` returned."""
+        """Return the matrix of k(z_i, x_j) with examples that `select` returned."""
         return self(Z, examples)
 
     def evaluate(self, A: Any, B: Any) -> Array:
@@ -336,7 +336,7 @@ def as_features(features: Any) -> Features:
 def select_columns(X: Any, features: Features) -> Any:
     """Return columns of a matrix that `as_matrix` has checked, as float64, C-ordered or CSR.
 
-    A single column is dense. What has that form already is not copied.
+    A single column is dense. Data that have that form are not copied.
     """
     columns = [features] if isinstance(features, int) else features
     A = X if columns is None else X[:, list(columns)]

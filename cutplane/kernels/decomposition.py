@@ -55,8 +55,8 @@ class Decomposition(Method):
 
     With multipliers u_i of the examples and a_i = -c_i u_i / lam the dual is a quadratic programme over a
     box, with sum a = 0 if there is an intercept. A step changes two coefficients (one without an intercept),
-    chosen by second-order information [1]_. Rows of the kernel matrix are computed some at a time, those of
-    the examples that violate the optimality conditions most first. Coefficients that their slopes hold at a
+    chosen by second-order information [1]_. Rows of the kernel matrix are computed some at a time, first
+    for the examples that violate the optimality conditions most. Coefficients that their slopes hold at a
     bound are left out for a while (shrinking [2]_), and Newton steps on the others take half of the time. The
     multipliers give a cut of the risk and with it a lower bound, the coefficients the upper one; both are
     recomputed in float64.
@@ -65,7 +65,7 @@ class Decomposition(Method):
     `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`, `Quantile`, `EpsilonInsensitive`,
     `SquaredEpsilonInsensitive`, `Huber`), its `squared_norm`, and no feasible set. A solve starts from the
     coefficients of the first point, clipped to their bounds, and scaled up if that is better: for another
-    lam, from those of the last.
+    lam, from the coefficients of the last.
 
     Raises
     ------

@@ -101,7 +101,7 @@ def check_along(name: str, rows: Any, a: Array, product: Array) -> None:
 
 
 def describe(name: str, value: float, u: Array, numbers: Array) -> str:
-    """Return what to say of a direction of negative curvature."""
+    """Return the message for a direction of negative curvature."""
     u = u / np.linalg.norm(u)
     heaviest = np.argsort(-np.abs(u), kind="stable")[:3]
     parts = ", ".join(f"u[{numbers[i]}] = {u[i]:.3g}" for i in heaviest)

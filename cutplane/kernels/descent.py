@@ -63,8 +63,8 @@ class Descent:
 
     While rows of the matrix are missing, the first steps are on a working set that grows. Coefficients that
     their slopes hold at a bound are left out for a while: `descend` then works on a copy of the state for the
-    others, in which it may leave out more. The terms of the duality gap are not negative, so while those of
-    the copy exceed the accuracy, the rest need not be computed. Both are for a single group.
+    others, in which it may leave out more. The terms of the duality gap are not negative, so while the terms
+    of the copy exceed the accuracy, the rest need not be computed. Both are for a single group.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Descent:
     b : ndarray of shape (n_groups,)
         The best intercepts.
     gap : float
-        That of b; of a part, a lower bound of the gap of all.
+        The gap at b; of a part, a lower bound of the gap of all.
     """
 
     def __init__(self, form: DualForm, rows: Rows, a: Array) -> None:
@@ -99,7 +99,7 @@ class Descent:
     def rescale(self) -> None:
         """Multiply a by the number >= 1 that is best for the dual, as far as the bounds allow.
 
-        Coefficients at the bounds of another weight of the losses then reach those of this one together.
+        Coefficients at the bounds of another weight of the losses then reach their new bounds together.
         """
         form, a = self.form, self.a
         if any(form.sums):

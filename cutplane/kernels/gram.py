@@ -22,7 +22,7 @@ _TILE = 1 << 17
 _STREAM = 256
 """Rows of a product computed at a time, because so many have the full speed and little memory."""
 _REMEMBERED = 4
-"""Products remembered, because a step needs those of its two ends and of two slopes."""
+"""Products remembered, because a step needs the products of its two ends and of two slopes."""
 _DIGITS = 1e-13
 """Relative difference of a vector from a multiple that is taken for none, because it is the rounding error of
 some products and sums."""
@@ -145,8 +145,8 @@ class Gram(BlockSource):
     def with_kernel(self, kernel: Kernel) -> Gram:
         """Return the matrix of another kernel on the same examples.
 
-        If it is of the same class, and two float64 matrices fit the cache, what both are functions of, such
-        as distances, is computed once and kept: a width costs one exponential for each entry.
+        If it is of the same class, and two float64 matrices fit the cache, the quantities that both are
+        functions of, such as distances, are computed once and kept: a width costs one exponential an entry.
         """
         other = Gram(kernel, self.X, self.cache_bytes)
         same = type(kernel) is type(self.kernel) and kernel.features == self.kernel.features

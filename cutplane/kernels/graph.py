@@ -19,7 +19,7 @@ def laplacian(weights: Any, normalized: bool = True) -> sparse.csr_array:
     Parameters
     ----------
     weights : sparse matrix or array_like of shape (n, n)
-        Those of the edges, at least 0; an edge that is in one direction only counts in both.
+        Weights of the edges, at least 0; an edge that is in one direction only counts in both.
     normalized : bool, default True
         Whether f_k is divided by the root of the degree of k first.
 
@@ -65,7 +65,7 @@ def deformed(K: Array, L: Any, weight: float, labelled: Array) -> tuple[Array, A
     -------
     matrix : ndarray of shape (l, l)
     back : ndarray of shape (n, l)
-        With coefficients a of the machine, ``back @ a`` are those of all k(x_j, .).
+        With coefficients a of the machine, ``back @ a`` are the coefficients of all k(x_j, .).
 
     Raises
     ------

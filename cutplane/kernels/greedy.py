@@ -44,7 +44,7 @@ class GreedyBasis:
         The j.
     features : ndarray of shape (m, d)
         Orthonormal functions that span the same space, at the examples: their weights w are a function of
-        the squared norm ||w||^2, and the first few features are those of a smaller basis.
+        the squared norm ||w||^2, and the first few features span a smaller basis.
     back : ndarray of shape (d, d)
         ``back @ w`` are the coefficients of the k(x_j, .); upper triangular.
     x : ndarray of shape (d,) or (d + 1,)

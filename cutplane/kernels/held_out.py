@@ -29,7 +29,7 @@ def leave_one_out(result: Any) -> Array:
     """Return the predictions f_{-i}(x_i) of the functions that are fitted without example i, b included.
 
     The weight of the loss of the others stays. With F the coefficients inside their bounds, D their second
-    derivatives in the dual (lam / c_i times that of the conjugate; zero for losses that are linear on
+    derivatives in the dual (lam / c_i times the conjugate's; zero for losses that are linear on
     pieces), and the bordered matrix M = (K_FF + D, 1; 1', 0), without its border if there is no intercept,
 
         f_{-i}(x_i) = f(x_i) + a_i (D_ii - 1 / (M^-1)_ii)   for i in F,
@@ -106,7 +106,7 @@ def xi_alpha(result: Any) -> Array:
     hinge loss of example i, and r is k(x_i, x_i) without an intercept [1]_, else twice the difference of the
     largest and the least entry of the kernel matrix [2]_. With an intercept some coefficient has to be inside
     its bounds; else nothing is certain. So the share of these examples bounds the leave-one-out error, and
-    its expectation that of the machine on one example less.
+    its expectation the error of the machine on one example less.
 
     Parameters
     ----------

@@ -342,7 +342,7 @@ def low_rank_factor(
 ) -> Array | None:
     """Return F with K - F F' positive semidefinite and K_ii - |F_i|^2 <= tol * K_ii for each i, or None.
 
-    Pivoted Cholesky: the next column is that of the example with the largest residual K_ii - |F_i|^2, as part
+    Pivoted Cholesky: the next column belongs to the example with the largest residual K_ii - |F_i|^2, as part
     of K_ii, so that examples with small values are as accurate as others.
     """
     residual = diagonal.astype(np.float64)

@@ -90,7 +90,7 @@ class KernelMachine:
     Coordinates at a bound to which their slope holds them are left out of the steps for a while, once that
     pays: the part of K for the n others, at most 0.7 m, is copied. All are back before the gap is tested.
 
-    What is done does not depend on the time that it takes. After 10^7 + 1000 m steps the solution is returned
+    The steps do not depend on the time that they take. After 10^7 + 1000 m steps the solution is returned
     as it is, with its true gap.
 
     References
@@ -146,8 +146,8 @@ class KernelMachine:
         InvalidInputError
             If K has another shape or type, entries are not finite, or it is found not to be symmetric or not
             positive semidefinite; the message names the entries, or the direction. Up to 512 rows are tested
-            as a whole. Of more, some principal blocks are, among them that of the largest coefficients found,
-            and, if K is an array, the least eigenvalue that 20 Lanczos steps find.
+            as a whole. Of more, some principal blocks are, among them the one of the largest coefficients
+            found, and, if K is an array, the least eigenvalue that 20 Lanczos steps find.
         """
         m = self.y.size
         accuracy = as_scalar("accuracy", accuracy, low=0.0)

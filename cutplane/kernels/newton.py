@@ -59,7 +59,7 @@ class SmoothForm:
         return self.risk.losses.derivatives(z)
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
-        """Return c_i l''(z_i), each at least a share `least` of what it can be."""
+        """Return c_i l''(z_i), each at least a share `least` of its largest value."""
         risk, bends = self.risk, self.risk.losses.second_derivatives(z)
         if least == 0.0:
             return bends
@@ -133,7 +133,7 @@ class FiniteNewton(Method):
     Two rules of thumb of the method [2]_ are followed: from a function that is zero the first step is cut
     off after 10 steps of conjugate gradients, which is enough to tell most examples that do not matter; and
     conjugate gradients are loose until the examples that bend have settled, then tight. A solve starts from
-    the function at the first point: for another lam, from that of the last (seeding).
+    the function at the first point: for another lam, from the last function (seeding).
 
     The multipliers -lam a_i / c_i, moved into the domain of the conjugate, give a cut and the lower bound.
 
@@ -232,7 +232,7 @@ def solve_system(
 ) -> Array | None:
     """Return the (a, b) that minimises the quadratic model of the losses at predictions z; None if it fails.
 
-    With S the examples that bend, D their second derivatives and a known on the others, it solves
+    With S the examples that bend, D their second derivatives and a given on the others, it solves
 
         (lam + D^1/2 K_SS D^1/2) v = D^1/2 (z_S - r_S / d_S - K_SN a_N - b),   a_S = D^1/2 v,
 

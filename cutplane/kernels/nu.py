@@ -31,7 +31,7 @@ class NuRisk(KernelExpansion):
     """f(a, b) = sum_U c_i max(0, t_i - f_i - b_1) + sum_D c_i max(0, f_i + b_2 - t_i) + nu/2 (b_1 - b_2).
 
     The f_i are sum_j a_j k(x_j, x_i), and the vector of the problem is (a, b_1, b_2). Each term has an
-    intercept of its own, which makes the three machines with a share `nu` one [1]_:
+    intercept, and so the three machines with a share `nu` are special cases [1]_:
 
     * "classification": U are the examples of the class 1, D those of -1, t = 0. With b_1 = b - rho and
       b_2 = b + rho it is the mean of max(0, rho - y_i (f_i + b)), minus nu rho.
@@ -42,7 +42,7 @@ class NuRisk(KernelExpansion):
 
     At the optimum at most the share nu of the examples is beyond the margin or the tube, and at least that
     share is beyond or on it. The regularizer is ``risk.squared_norm(lam)``; with rho > 0 the classifier is
-    rho times that of `Hinge` with the weight rho lam.
+    rho times the classifier of `Hinge` with the weight rho lam.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class NuRisk(KernelExpansion):
         return DualForm(self.goals, 0.0, nothing, lower, upper, (total, -total)[: len(most)])
 
     def multipliers(self, a: Array, lam: float) -> Array:
-        """Return those of `dual_cut` for the coefficients of each term, shape (n_terms * m,)."""
+        """Return the multipliers of `dual_cut` for the coefficients of each term, shape (n_terms * m,)."""
         own = a[self._sides * self.gram.n + self._rows]
         return np.clip(lam * np.abs(own) / self._costs, 0.0, 1.0)
 

@@ -35,7 +35,7 @@ def add_multiple(panel, first, stop, weight, out):
 
 @routine(fastmath=SUMS)
 def mirror(out, first, stop):
-    """Copy what is below the diagonal to rows first to stop above it."""
+    """Copy entries below the diagonal to rows first to stop above it."""
     m = out.shape[0]
     for low in range(first, stop, _TILE):
         high = min(low + _TILE, stop)

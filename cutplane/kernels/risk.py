@@ -253,7 +253,7 @@ class KernelRisk(KernelExpansion):
         Weights >= 0, by default 1 for each example; c are these divided by their sum.
     cache_bytes : int, default 200 MiB
         The memory for rows of the kernel matrix. If it holds all of them in float64, they are computed once;
-        else rows for the steps of solvers are float32, and what bounds are computed from is float64. If it
+        else rows for the steps of solvers are float32, and bounds are computed in float64. If it
         holds twice as many, `with_kernel` keeps distances for other widths.
 
     Raises

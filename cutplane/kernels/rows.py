@@ -128,7 +128,7 @@ class Rows(ABC):
     where, used : ndarray of int64
     diagonal : ndarray of shape (m,)
     clock : int
-        The time: later than that of any use so far.
+        The time: later than any use so far.
     """
 
     slots: Array

@@ -287,7 +287,9 @@ class Pivoting(CurveWalk):
             self.b = -float(self.residuals.mean())
 
     def _violators(self) -> list[tuple[int, float]]:
-        """Return the example that violates the conditions most, and its side; a pair where b is not known."""
+        """Return the example that violates the conditions most, and its side; a pair where b is
+        undetermined.
+        """
         low, high = (self.lam * ends + self.f for ends in self.ends)
         low[self.members], high[self.members] = -math.inf, math.inf
         low[self._idle], high[self._idle] = -math.inf, math.inf

@@ -72,11 +72,11 @@ class PathTracking(PathMethod):
         minimise  sum_i c_i l(<x_i, w> + b, y_i) + sum_j q_j (w_j - o_j)^2 / 2 + lam sum_j a_j |w_j|
 
     is a piecewise linear function of lam. From the least lam at which all coordinates with a cost are zero,
-    down to that of the problem, each linear piece ends where a coordinate joins the active ones, one leaves
-    them, or a prediction crosses to another piece of its loss. The direction of a piece is computed with a
-    Cholesky factor for the active coordinates. Each event changes it by a matrix of rank one, and it is
-    recomputed when it has lost digits. Of simultaneous events the one of least index goes first. Where
-    the active columns become dependent the solution follows the set of all solutions until they are not.
+    down to the weight of the problem, each linear piece ends where a coordinate joins the active ones, one
+    leaves them, or a prediction crosses to another piece of its loss. The direction of a piece is computed
+    with a Cholesky factor for the active coordinates. Each event changes it by a matrix of rank one, and it
+    is recomputed when it has lost digits. Of simultaneous events the one of least index goes first. Where the
+    active columns become dependent the solution follows the set of all solutions until they are not.
 
     The last point is proven by the cut of its multipliers, as in `CoordinateDescent`. Use it through
     `Problem.path` with ``exact=True``, which keeps the knots.
@@ -143,7 +143,7 @@ class PathTracking(PathMethod):
 class TrackedMachine:
     """sum_i c_i l(f(x_i) + b, y_i) + lam/2 ||f||^2 with f = sum_j a_j k(x_j, .), by its curves.
 
-    The examples are those of a `KernelRisk` or a `LinearPredictor`; ``point(a, b)`` is the vector of the
+    The examples belong to a `KernelRisk` or a `LinearPredictor`; ``point(a, b)`` is the vector of the
     problem.
     """
 

@@ -77,7 +77,9 @@ class PathWalker(ABC):
 
     @abstractmethod
     def next_event(self, *direction: Any) -> Event:
-        """Return the first event ahead; of simultaneous ones that of least index, so that no cycle begins."""
+        """Return the first event ahead; of simultaneous ones the one of least index, because such choices
+        form no cycle.
+        """
 
     @abstractmethod
     def move(self, tau: float, *direction: Any) -> None:
@@ -97,7 +99,7 @@ class PathWalker(ABC):
 
     @abstractmethod
     def refresh(self) -> None:
-        """Recompute what rounding errors accumulate in, after many events or at the end."""
+        """Recompute sums that accumulate rounding errors, after many events or at the end."""
 
     @abstractmethod
     def prove(self, run: Run) -> str | None:
