@@ -18,8 +18,8 @@ import numpy as np
 from data import FOLDER
 from scipy.linalg import cho_factor, cho_solve
 
-from cutplane.mkl.polynomial.bases import multisets
-from cutplane.mkl.polynomial.problem import PolynomialMKL
+from cutplane.mkl.base_kernels import multisets
+from cutplane.mkl.polynomial import PolynomialMKL
 
 SETS = {  # file, class against the rest, training and test examples
     "german": ("statlog-german-credit", 1, 350, 500),

@@ -21,11 +21,19 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _MEMORY = 6
+"""Updates that are extrapolated, because older ones are of another region."""
 _REVIVED = 0.1
+"""Share of the vertex's weight that a weight of 0 gets, because the closed form would keep it at 0."""
 _LOWEST = 1e-150
+"""Weight that counts as 0, because the product of two smaller ones underflows."""
 _FARTHEST = 10.0
+"""Change of the logarithm of a weight that an extrapolation may make, because it is a guess."""
 _HALVINGS = 30
+"""Halvings of a step, because a shorter one changes nothing but the last digits."""
 _NOISE = 1e-13
+"""Relative rise of the objective that counts as rounding error."""
+_FLAT = 1e-12
+"""Rising slope relative to the steepest one that counts as rounding error, because forms are sums."""
 
 
 class Update(NamedTuple):
@@ -52,13 +60,13 @@ class ClosedFormWeights(Method):
         x_k <- (x_k^2 q_k)^(1 / (p + 1)),  scaled to ||x||_p = radius.
 
     So the risk falls with every update. The method extrapolates the last few updates (Anderson's method [2]_
-    for the logarithms of the weights) and goes there if the risk falls, else to the update. The certified gap
-    is that of the cut at the iterate. For any other differentiable risk that falls with every weight the
-    update is a descent direction, along which steps are halved until the risk falls.
+    for the logarithms of the weights) and accepts that point if the risk falls, else the update. The cut at
+    the iterate certifies the gap. For any other differentiable risk that falls with every weight the update
+    is a descent direction, along which steps are halved until the risk falls.
 
-    p is that of the feasible set: a `NonnegativeBall`, or a `Simplex` (1). It converges linearly for p > 1,
-    the faster, the larger p. For p = 1 it is slow, and a kernel whose weight became 0, as it does where
-    ``q_k = 0``, does not come back: `LevelBundle` is better there. A run starts from positive weights.
+    The feasible set gives p: a `NonnegativeBall`, or a `Simplex` (1). The method converges linearly for p >
+    1, the faster, the larger p. For p = 1 it is slow, and a weight that became 0, as it does where ``q_k =
+    0``, stays 0: `LevelBundle` is better there. A run starts from positive weights.
 
     Raises
     ------
@@ -90,13 +98,11 @@ class ClosedFormWeights(Method):
     stabilizations = ()
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem is a risk alone over a ball with a closed form."""
         require_linear_minimisation(problem, self.name)
         remedy = "Take a NonnegativeBall or a Simplex, or use LevelBundle()."
         require(problem.simple_set, Capability.NORM_BALL, self.name, remedy)
 
     def start(self, run: Run) -> ClosedFormState:
-        """Start from the best evaluated point, or near it if a weight is not positive there."""
         point = run.anchor
         if point.x.min() > 0.0:
             return ClosedFormState(point)
@@ -104,13 +110,20 @@ class ClosedFormWeights(Method):
         return ClosedFormState(run.visit(even if not point.x.any() else 0.5 * (point.x + even)))
 
     def step(self, run: Run, state: ClosedFormState) -> Step:
-        """Take the bound from the cut at the weights; extrapolate, or update."""
         point = run.visit(state.point.x) if run.exact else state.point
         slopes, vertex, _ = run.minimise_cut(point)
         if run.closed:
             return Step("bound", ClosedFormState(point))
+        rising = np.flatnonzero(slopes > _FLAT * np.abs(slopes).max(initial=0.0))
+        if rising.size:
+            raise MissingCapabilityError(
+                "ClosedFormWeights is for risks that fall with every coordinate, as the optimum of a kernel "
+                f"machine does with the weight of a kernel, but {run.problem.risk!r} has the slope "
+                f"{slopes[rising[0]]:g} in coordinate {rising[0]}. Use LevelBundle() or FrankWolfe()."
+            )
         radius, p = _norm_of(run)
-        after = _scaled(_closed_form(point.x, _forms(slopes, run.problem), p, vertex), radius, p)
+        forms = np.maximum(-2.0 * slopes, 0.0)
+        after = _scaled(_closed_form(point.x, forms, p, vertex), radius, p)
         updates = (*state.updates, Update(point.x, after))[-_MEMORY:]
         extrapolated = _extrapolated(updates, p)
         if extrapolated is not None:
@@ -118,14 +131,13 @@ class ClosedFormWeights(Method):
             if trial.objective < point.objective:
                 return Step("extrapolated", ClosedFormState(trial, updates))
             updates = updates[-1:]
-        return Step("update", ClosedFormState(_moved(run, point, after), updates))
+        return Step("update", ClosedFormState(_searched(run, point, after), updates))
 
 
-def _moved(run: Run, point: Point, after: Array) -> Point:
+def _searched(run: Run, point: Point, after: Array) -> Point:
     """Return the point after the update, or one on the way if the objective is higher there.
 
-    The update is a descent direction of any risk that falls with every weight; if it is a minimum over w as
-    in the class's formula, the whole step falls.
+    For a minimum over w, as in the formula of `ClosedFormWeights`, the objective always falls.
     """
     found = run.visit(after)
     if isinstance(run.problem.risk, OnDemandRisk) and not run.exact:
@@ -145,20 +157,8 @@ def _norm_of(run: Run) -> tuple[float, float]:
     return ball.norm_ball()
 
 
-def _forms(slopes: Array, problem: Declaration) -> Array:
-    """Return the quadratic forms q, or raise if the risk rises."""
-    rising = np.flatnonzero(slopes > 1e-12 * np.abs(slopes).max(initial=0.0))
-    if rising.size:
-        raise MissingCapabilityError(
-            "ClosedFormWeights is for risks that fall with every coordinate, as the optimum of a kernel "
-            f"machine does with the weight of a kernel, but {problem.risk!r} has the slope "
-            f"{slopes[rising[0]]:g} in coordinate {rising[0]}. Use LevelBundle() or FrankWolfe()."
-        )
-    return np.maximum(-2.0 * slopes, 0.0)
-
-
 def _closed_form(x: Array, forms: Array, p: float, vertex: Array) -> Array:
-    """Return the update up to a factor; for p > 1 a weight that is 0 comes back as a part of the vertex's."""
+    """Return the update up to a factor; for p > 1 a weight of 0 is replaced by a part of the vertex's."""
     if math.isinf(p):
         return np.ones_like(x)
     if p > 1.0:
@@ -172,7 +172,7 @@ def _scaled(x: Array, radius: float, p: float) -> Array:
 
 
 def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
-    """Return where Anderson's method expects the fixed point, up to a factor; None if it cannot say.
+    """Return the fixed point that Anderson's method expects, up to a factor; None if it expects none.
 
     It minimises the combination of the last residuals, each weighted as the p-th power of the weight.
     """
@@ -187,11 +187,11 @@ def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
     importance = newest.after[positive] ** (0.5 * p)
     differences = np.diff(residuals, axis=0)
     shares, *_ = np.linalg.lstsq((differences * importance).T, residuals[-1] * importance, rcond=1e-10)
-    move = residuals[-1] - shares @ (np.diff(before, axis=0) + differences)
-    if not np.isfinite(move).all():
+    change = residuals[-1] - shares @ (np.diff(before, axis=0) + differences)
+    if not np.isfinite(change).all():
         return None
     x = newest.after.copy()
-    x[positive] = np.exp(before[-1] + np.clip(move, -_FARTHEST, _FARTHEST))
+    x[positive] = np.exp(before[-1] + np.clip(change, -_FARTHEST, _FARTHEST))
     return x
 
 
@@ -215,7 +215,6 @@ class UniformWeights(Method):
     stabilizations = ()
 
     def step(self, run: Run, state: Any) -> Step:
-        """Evaluate as accurately as the tolerance needs."""
         point = run.visit(run.anchor.x, 0.1 * run.tolerance(run.upper))
         run.minimise_cut(point)
         return Step("uniform", finished="equal weights were asked for: only their gap is certified")

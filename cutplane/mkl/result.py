@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -24,11 +23,13 @@ if TYPE_CHECKING:
     from cutplane.mkl.problem import MKL
 
 _SHOWN = 3
+"""Kernels that `repr` names, because more do not fit on a line."""
 _AGREEMENT = 1e-9
+"""Relative difference of equal objectives, because both are sums of thousands of rounded terms."""
 _EPS = float(np.finfo(np.float64).eps)
-"""Predictions K a have errors of this times |K| |a|, which count by the slopes of the losses."""
+"""Error of predictions K a relative to |K| |a|, because each is rounded; it counts by the losses' slopes."""
 _FEASIBLE = 1e-7
-"""What a projection or a solver may leave of a violation, relative to weights of norm 1."""
+"""Violation of a set by weights of norm 1 that is accepted, because projections and solvers are inexact."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +53,7 @@ class MKLResult(BaseResult):
     reason : str
     history : History
     certificate : Certificate
-        Of the problem over the weights; each cut comes from coefficients. The machine at the end was trained
+        Of the problem over the weights; each cut has its coefficients. The machine at the end was trained
         for its point, so that its upper bound may differ a little from `objective`.
     method : str
     mkl : MKL
@@ -82,9 +83,9 @@ class MKLResult(BaseResult):
         """Recompute both bounds from the kernels alone.
 
         The upper bound is the objective of the weights, whose feasibility is checked, with the predictor of
-        `coefficients` and `intercept`: the sum of the kernels is formed anew. The lower bound is the larger
-        one of that of `coefficients`, whose feasibility in the dual is checked, and that of the certificate,
-        each of whose cuts is computed again from its coefficients. That the kernels are positive
+        `coefficients` and `intercept` and a new sum of the kernels. The lower bound is the larger one of the
+        dual value of `coefficients`, whose feasibility in the dual is checked, and the bound of the
+        certificate, each of whose cuts is computed again from its coefficients. That the kernels are positive
         semidefinite is tested as far as `PrecomputedKernels` says, and not again.
 
         Parameters
@@ -97,7 +98,50 @@ class MKLResult(BaseResult):
         Verification
             ``n_checked`` counts the cuts that were computed again.
         """
-        return verify(self, self.mkl if mkl is None else mkl)
+        mkl = self.mkl if mkl is None else mkl
+        problems: list[str] = []
+        machine, weights, a = mkl.machine, self.weights, self.coefficients
+        if weights.shape != (mkl.bank.n_kernels,) or a.shape != (mkl.bank.n_samples,):
+            return Verification(False, -math.inf, math.inf, 0, (f"the result is not one of {mkl!r}",))
+        violation = mkl.problem.simple_set.violation(weights)
+        if violation > _FEASIBLE or (weights < 0.0).any():
+            problems.append(f"the weights violate {mkl.problem.simple_set!r} by {violation:.3g}")
+        kernel = mkl.bank.weighted_sum(weights)
+        predictions = kernel @ a
+        half_norm = 0.5 * float(a @ predictions)
+        losses = machine.form.losses(machine.y - predictions - self.intercept)
+        entropy = mkl.problem.regularizer.value(weights)
+        upper = half_norm + losses + entropy
+        size = abs(half_norm) + abs(losses) + abs(entropy) + float(np.abs(machine.y) @ np.abs(a))
+        box = np.maximum(-machine.form.lower, machine.form.upper)
+        steepness = np.where(np.isfinite(box), box, np.abs(a))
+        slack = _AGREEMENT * size + _EPS * machine.form.losses(machine.y)  # of f = 0
+        slack += _EPS * (a.size + 16) * float(steepness @ (np.abs(kernel) @ np.abs(a)))
+        if abs(upper - self.objective) > slack:
+            problems.append(f"the objective is {upper:.10g}, not {self.objective:.10g}")
+        if not machine.feasible(a):
+            problems.append("the coefficients are not feasible in the dual")
+        lower, checked = _dual_value(mkl, a, upper), 1
+        if lower < self.lower_bound - slack:
+            bound, count, found = self._certified(mkl, upper)
+            lower, checked = max(lower, bound), checked + count
+            problems += found
+        if self.lower_bound - lower > slack:
+            problems.append(f"only the lower bound {lower:.10g} could be proven, not {self.lower_bound:.10g}")
+        if self.lower_bound > self.objective:
+            problems.append("the lower bound is above the objective")
+        if self.status is Status.OPTIMAL and not math.isfinite(lower):
+            problems.append("OPTIMAL is claimed without a lower bound")
+        return Verification(not problems, lower, upper, checked, tuple(problems))
+
+    def _certified(self, mkl: MKL, upper: float) -> tuple[float, int, tuple[str, ...]]:
+        """Return the bound of the certificate, how many cuts were computed for it, and problems found."""
+        certificate = self.certificate
+        if certificate.problem is not None and isinstance(certificate.problem.risk, DualRisk):
+            return _dual_value(mkl, certificate.problem.risk.coefficients(certificate.x), upper), 1, ()
+        machine_is_another = replace(certificate, x=None, upper_bound=math.inf)
+        found = machine_is_another.verify(mkl.problem)
+        return found.lower_bound, found.n_checked, found.problems
 
     def predict(self, Z: Any) -> Array:
         """Return the predictions for new points, shape (n,); kernels without weight are not evaluated.
@@ -105,8 +149,8 @@ class MKLResult(BaseResult):
         Parameters
         ----------
         Z : array_like of shape (n, n_features)
-            Or what the bank's `predict` takes: for `PrecomputedKernels` the values of the kernels between new
-            points and training points, shape (n_kernels, n, m).
+            Or another argument of the bank's `predict`: for `PrecomputedKernels` the values of the kernels
+            between new points and training points, shape (n_kernels, n, m).
         """
         return self.mkl.bank.predict(Z, self.weights, self.coefficients) + self.intercept
 
@@ -127,8 +171,13 @@ class MKLResult(BaseResult):
         most : int, default 20
             Number of kernels shown at most.
         """
-        chosen = self.selected[:most]
-        return plot_weights([self.mkl.bank.names[k] for k in chosen], self.weights[chosen], ax=ax)
+        chosen, drawn = self.selected[:most], as_axes(ax)
+        places = np.arange(chosen.size)
+        drawn.barh(places, self.weights[chosen])
+        drawn.set_yticks(places, [self.mkl.bank.names[k] for k in chosen])
+        drawn.invert_yaxis()
+        drawn.set_xlabel("weight")
+        return drawn
 
     def _facts(self) -> dict[str, Any]:
         chosen = self.selected
@@ -142,6 +191,25 @@ class MKLResult(BaseResult):
             "method": self.method,
             **self._seconds("kernel machines"),
         }
+
+
+@runtime_checkable
+class DualRisk(Protocol):
+    """A risk of the dual variables."""
+
+    def coefficients(self, x: Any) -> Array:
+        """Return the coefficients of the predictor for a point, shape (m,)."""
+        ...
+
+
+def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
+    """Return the lower bound that coefficients give; -inf if they are not feasible."""
+    slopes, offsets = mkl.risk.dual_cut(a)
+    if not np.isfinite(offsets).all():
+        return -math.inf
+    from cutplane.proof.dual import DualFunction
+
+    return DualFunction(mkl.problem)(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper).value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,7 +231,6 @@ class MKLPath(Results[MKLResult]):
         return np.array([result.weights for result in self.results])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with one row per C (needs the extra ``tables``)."""
         pd = require_extra("pandas", "tables")
         return pd.DataFrame(
             {
@@ -182,82 +249,3 @@ class MKLPath(Results[MKLResult]):
             f"MKLPath({len(self)} values of C from {self.Cs[0]:.3g} to {self.Cs[-1]:.3g}, "
             f"{self.oracle_calls} kernel machines, largest gap {max(result.gap for result in self):.2g})"
         )
-
-
-@runtime_checkable
-class DualRisk(Protocol):
-    """A risk of the dual variables: it says which coefficients of a predictor a point stands for."""
-
-    def coefficients(self, x: Any) -> Array:
-        """Return the coefficients, shape (m,)."""
-        ...
-
-
-def plot_weights(names: Sequence[str], weights: Array, ax: Any = None) -> Axes:
-    """Plot weights as horizontal bars, the first one at the top, and return the axes."""
-    ax = as_axes(ax)
-    places = np.arange(len(names))
-    ax.barh(places, weights)
-    ax.set_yticks(places, names)
-    ax.invert_yaxis()
-    ax.set_xlabel("weight")
-    return ax
-
-
-def verify(result: MKLResult, mkl: MKL) -> Verification:
-    """Do what `MKLResult.verify` says."""
-    problems: list[str] = []
-    machine, weights, a = mkl.machine, result.weights, result.coefficients
-    if weights.shape != (mkl.bank.n_kernels,) or a.shape != (mkl.bank.n_samples,):
-        problems.append(f"the result is not one of {mkl!r}")
-        return Verification(False, -math.inf, math.inf, 0, tuple(problems))
-    violation = mkl.problem.simple_set.violation(weights)
-    if violation > _FEASIBLE or (weights < 0.0).any():
-        problems.append(f"the weights violate {mkl.problem.simple_set!r} by {violation:.3g}")
-    kernel = mkl.bank.weighted_sum(weights)
-    predictions = kernel @ a
-    half_norm = 0.5 * float(a @ predictions)
-    losses = machine.form.losses(machine.y - predictions - result.intercept)
-    entropy = mkl.problem.regularizer.value(weights)
-    upper = half_norm + losses + entropy
-    size = abs(half_norm) + abs(losses) + abs(entropy) + float(np.abs(machine.y) @ np.abs(a))
-    box = np.maximum(-machine.form.lower, machine.form.upper)
-    steepness = np.where(np.isfinite(box), box, np.abs(a))
-    slack = _AGREEMENT * size + _EPS * machine.form.losses(machine.y)  # of f = 0
-    slack += _EPS * (a.size + 16) * float(steepness @ (np.abs(kernel) @ np.abs(a)))
-    if abs(upper - result.objective) > slack:
-        problems.append(f"the objective is {upper:.10g}, not {result.objective:.10g}")
-    if not machine.feasible(a):
-        problems.append("the coefficients are not feasible in the dual")
-    lower, checked = _dual_value(mkl, a, upper), 1
-    if lower < result.lower_bound - slack:
-        found, count = _certified(result, mkl, upper, problems)
-        lower, checked = max(lower, found), checked + count
-    if result.lower_bound - lower > slack:
-        problems.append(f"only the lower bound {lower:.10g} could be proven, not {result.lower_bound:.10g}")
-    if result.lower_bound > result.objective:
-        problems.append("the lower bound is above the objective")
-    if result.status is Status.OPTIMAL and not math.isfinite(lower):
-        problems.append("OPTIMAL is claimed without a lower bound")
-    return Verification(not problems, lower, upper, checked, tuple(problems))
-
-
-def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
-    """Return the lower bound that coefficients give; -inf if they are not feasible."""
-    slopes, offsets = mkl.risk.dual_cut(a)
-    if not np.isfinite(offsets).all():
-        return -math.inf
-    from cutplane.proof.dual import DualFunction
-
-    return DualFunction(mkl.problem)(slopes, offsets, np.zeros(1, np.int64), np.ones(1), upper).value
-
-
-def _certified(result: MKLResult, mkl: MKL, upper: float, problems: list[str]) -> tuple[float, int]:
-    """Return the lower bound of the certificate, and how many cuts were computed for it."""
-    certificate = result.certificate
-    if certificate.problem is not None and isinstance(certificate.problem.risk, DualRisk):
-        return _dual_value(mkl, certificate.problem.risk.coefficients(certificate.x), upper), 1
-    machine_is_another = replace(certificate, x=None, upper_bound=math.inf)
-    found = machine_is_another.verify(mkl.problem)
-    problems += found.problems
-    return found.lower_bound, found.n_checked

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,21 +17,17 @@ if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution
 
 _ROUGH = 0.1
+"""Share of the objective that is accurate enough for a first cut, because the model has no other yet."""
 _MACHINE = 0.3
+"""Share of the accuracy that the gap of the machine may take, because dropped kernels take another one."""
 _DROPPED = 0.2
+"""Share of the accuracy that dropped parts of kernels may take, because a rough sum costs a small pass."""
 _ATTEMPTS = 6
+"""Attempts at most, because the accuracy wanted shrinks with each, and rounding may not allow it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Machine:
-    """A kernel machine for given weights of the kernels.
-
-    Attributes
-    ----------
-    solution : MachineSolution
-    forms : ndarray of shape (n_kernels,)
-        a'K_k a for the coefficients a of the solution.
-    """
+class TrainedMachine(NamedTuple):
+    """A kernel machine for given weights, and a'K_k a for its coefficients a, shape (n_kernels,)."""
 
     solution: MachineSolution
     forms: Array
@@ -63,47 +58,45 @@ class MKLRisk(OnDemandRisk):
 
     @property
     def infima(self) -> Array:
-        """The dual value at a = 0, a lower bound at any weights."""
         return np.array([-self.machine.conjugate_sum(np.zeros(self.bank.n_samples))])
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that coefficients u give; its offset is -inf if they are not feasible.
+        """Return slopes (1, n_kernels) and offsets (1,) of the cut of coefficients u, shape (m,).
 
-        Parameters
-        ----------
-        u : ndarray of shape (m,)
-
-        Returns
-        -------
-        slopes : ndarray of shape (1, n_kernels)
-        offsets : ndarray of shape (1,)
+        The offset is -inf if they are not feasible in the dual.
         """
         if not self.machine.feasible(u):
             return np.zeros((1, self.dim)), np.array([-np.inf])
         return self._cut(u, self._forms(u))
 
+    def answer(self, a: Array) -> Estimate:
+        """Return coefficients as an answer to start from; it has no value."""
+        return Estimate(np.empty(1), *self.dual_cut(a), a)
+
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
-        """Return the objective of a machine at the weights x, and the cut of its coefficients."""
-        found = self.fit(x, accuracy, start)
-        slopes, offsets = self._cut(found.solution.a, found.forms)
-        values = np.maximum(found.solution.primal_value, slopes @ x + offsets)  # equal but for rounding
-        return Estimate(values, slopes, offsets, found.solution.a)
+        solution, forms = self.fit(x, accuracy, start)
+        slopes, offsets = self._cut(solution.a, forms)
+        values = np.maximum(solution.primal_value, slopes @ x + offsets)  # equal except for rounding
+        return Estimate(values, slopes, offsets, solution.a)
 
     def fit(
         self, x: Array, accuracy: float, start: Estimate | None = None, share: float = _DROPPED
-    ) -> Machine:
+    ) -> TrainedMachine:
         """Train a machine whose objective, an upper bound of D(x), is within `accuracy` of its cut at x.
 
-        Parts of kernels that hardly matter are left out of the sum K, which can only raise the objective: by
+        Parts of kernels that hardly matter are dropped from the sum K, which can only raise the objective: by
         at most half of what they add to a'Ka. `share` is the share of the accuracy that this may take.
         """
         x = np.maximum(x, 0.0)
         a = None if start is None else start.multipliers
         wanted = accuracy if math.isfinite(accuracy) else _ROUGH * self._size(start, x)
         for _ in range(_ATTEMPTS):
-            solution = self.machine.solve(
-                self._sum(x, a, 2.0 * share * wanted), a, _MACHINE * wanted, trusted=True
-            )
+            allowed = 2.0 * share * wanted
+            if a is None or not allowed > 0.0:
+                kernel = self.bank.weighted_sum(x)
+            else:
+                kernel = self.bank.sum_near(x, a, self._products(a), allowed)
+            solution = self.machine.solve(kernel, a, _MACHINE * wanted, trusted=True)
             a, forms = solution.a, self._forms(solution.a)
             error = solution.primal_value - solution.dual_value
             missing = 0.5 * float(x @ forms - a @ solution.predictions)
@@ -113,12 +106,7 @@ class MKLRisk(OnDemandRisk):
             wanted = min(wanted, enough)
             if missing > share * wanted:
                 share *= 0.1
-        return Machine(solution, forms)
-
-    def _sum(self, x: Array, a: Array | None, allowed: float) -> Array:
-        if a is None or not allowed > 0.0:
-            return self.bank.weighted_sum(x)
-        return self.bank.sum_near(x, a, self._products(a), allowed)
+        return TrainedMachine(solution, forms)
 
     def _products(self, a: Array) -> Products:
         if self._last is None or not np.array_equal(self._last[0], a):
@@ -139,8 +127,7 @@ class MKLRisk(OnDemandRisk):
     def _size(self, start: Estimate | None, x: Array) -> float:
         if start is not None:
             return max(float(start.slopes[0] @ x + start.offsets[0]), 0.0)
-        value, _ = self.machine.primal(0.0, np.zeros(self.bank.n_samples))
-        return abs(value)
+        return abs(self.machine.primal(0.0, np.zeros(self.bank.n_samples))[0])
 
     def _cut(self, a: Array, forms: Array) -> tuple[Array, Array]:
         return -0.5 * forms[np.newaxis], np.array([-self.machine.conjugate_sum(a)])

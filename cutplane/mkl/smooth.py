@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cutplane.engine.history import History, Record, State
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods.accelerated import AcceleratedGradient
-from cutplane.mkl.solve import ENGINE_SHARE, as_result, estimate_of, train
+from cutplane.mkl.problem import ENGINE_SHARE, MKL
 from cutplane.pieces.lines import Line
-from cutplane.pieces.validation import Array, as_positive, as_vector
+from cutplane.pieces.parameters import set_fields
+from cutplane.pieces.validation import Array, as_positive, as_signs, as_vector
 from cutplane.problem import Problem
 from cutplane.risks.base import ImagedRisk
 from cutplane.sets.box import Box
 from cutplane.sets.simplex import softmax
 
 if TYPE_CHECKING:
-    from cutplane.kernels.machine import KernelMachine
-    from cutplane.mkl.problem import MKL
     from cutplane.mkl.result import MKLResult
     from cutplane.result import Result
 
 
-@dataclass(frozen=True, eq=False)
-class DualImage:
-    """What every kernel makes of the dual variables.
+class DualImage(NamedTuple):
+    """Dual variables times labels, the bank's products of every kernel with these, and a'K_k a."""
 
-    Attributes
-    ----------
-    a : ndarray of shape (m,)
-        y alpha, one by one.
-    products : object
-        The bank's products of every kernel with a.
-    forms : ndarray of shape (n_kernels,)
-        a'K_k a.
-    """
-
-    black_box = False
     a: Array
     products: Any
     forms: Array
@@ -52,7 +39,7 @@ class SmoothedDual(ImagedRisk):
 
     With ``G_k = diag(y) K_k diag(y)``, multiple kernel learning with the hinge loss and no intercept is the
     minimum over alpha in Box(0, C) of ``f_0(alpha) = -sum alpha + 1/2 max_k alpha'G_k alpha``. This is the
-    smooth minorant of f_0 that comes from a relative entropy of the kernel weights:
+    smooth minorant of f_0 by a relative entropy of the kernel weights:
 
         f(alpha) = max over beta in the simplex of
                    -sum alpha + 1/2 sum_k beta_k alpha'G_k alpha - entropy sum_k beta_k ln(n_kernels beta_k),
@@ -96,6 +83,7 @@ class SmoothedDual(ImagedRisk):
     -1.3799 [0.731 0.269]
     """
 
+    black_box = False
     bank: Any
     y: Array
     C: float
@@ -103,17 +91,11 @@ class SmoothedDual(ImagedRisk):
     dim: int = field(init=False)
 
     def __post_init__(self) -> None:
-        dim = int(self.bank.n_samples)
-        y = as_vector("SmoothedDual.y", self.y, dim)
-        wrong = np.flatnonzero(np.abs(y) != 1.0)
-        if wrong.size:
-            raise InvalidInputError(
-                f"SmoothedDual.y[{wrong[0]}] is {y[wrong[0]]:g}; every label must be -1 or +1."
-            )
-        object.__setattr__(self, "y", y)
-        object.__setattr__(self, "dim", dim)
-        for name, value in {"C": self.C, "entropy": self.entropy}.items():
-            object.__setattr__(self, name, as_positive(f"SmoothedDual.{name}", value))
+        y = as_signs("SmoothedDual", as_vector("SmoothedDual.y", self.y, int(self.bank.n_samples)))
+        weights = {
+            name: as_positive(f"SmoothedDual.{name}", getattr(self, name)) for name in ("C", "entropy")
+        }
+        set_fields(self, y=y, dim=y.size, **weights)
 
     def __repr__(self) -> str:
         sizes = f"{self.bank.n_kernels} kernels, {self.dim} samples"
@@ -133,27 +115,22 @@ class SmoothedDual(ImagedRisk):
         return self._weights(self.image(x).forms)
 
     def image(self, x: Array) -> DualImage:
-        """Return the products of every kernel with y alpha: one pass over the kernels."""
         a = self.coefficients(x)
         products = self.bank.products(a)
         return DualImage(a, products, products.quadratic_forms(a))
 
     def combine(self, z0: DualImage, z1: DualImage, t: float) -> DualImage:
-        """Return the image of x0 + t (x1 - x0), without a pass over the kernels."""
         a = z0.a + t * (z1.a - z0.a)
         products = z0.products.combine(z1.products, t)
         return DualImage(a, products, products.quadratic_forms(a))
 
     def values(self, z: DualImage) -> float:
-        """Return the risk."""
         return self._value(float(self.y @ z.a), z.forms)
 
     def slopes(self, z: DualImage) -> Array:
-        """Return the gradient: a sum of the products that the image holds."""
         return self.y * z.products.weighted(self._weights(z.forms)) - 1.0
 
     def line(self, z0: DualImage, z1: DualImage) -> Line:
-        """Return t -> f(x0 + t (x1 - x0)), with two derivatives, in time O(n_kernels) for each t."""
         middle = self.combine(z0, z1, 0.5).forms
         bend = 2.0 * (z0.forms - 2.0 * middle + z1.forms)
         rise = z1.forms - z0.forms - bend
@@ -202,7 +179,7 @@ class SmoothMKL:
     entropy)))`` with ``G_k = diag(y) K_k diag(y)`` has the optimum of `MKL` with an entropy, the hinge loss
     and no intercept; the weights are the softmax of ``alpha'G_k alpha / (2 entropy)``. The objective is
     smooth, so that it is within O(1 / N^2) of the optimum after N steps, each of which takes two passes over
-    the kernels. Certifies both bounds: those of the engine for the dual.
+    the kernels. Certifies both bounds, because the engine does for the dual.
 
     Parameters
     ----------
@@ -233,47 +210,39 @@ class SmoothMKL:
 
     def solve_dual(self, mkl: MKL, warm_start: MKLResult | None, options: dict[str, Any]) -> MKLResult:
         """Maximise the dual; return the weights and the predictor of its best point."""
-        self._check(mkl)
-        y, tol = mkl.machine.y, options["tol"]
-        shown = [options[name] for name in ("callback", "progress", "log")]
-        limits = {name: options[name] for name in ("max_iter", "time_limit")}
-        risk = SmoothedDual(mkl.bank, y, mkl.C, mkl.entropy)
-        start = None if warm_start is None else np.clip(y * warm_start.coefficients, 0.0, mkl.C)
+        y, C, form, tol = mkl.machine.y, mkl.C, mkl.machine.form, options["tol"]
+        box = np.minimum(C * y, 0.0), np.maximum(C * y, 0.0)
+        is_hinge = form.tube == 0.0 and not form.ridge.any() and np.array_equal(box, [form.lower, form.upper])
+        required = {
+            "an entropy > 0": mkl.entropy > 0.0,
+            "intercept=False": not mkl.machine.intercept,
+            "the hinge loss": is_hinge,
+        }
+        for need, holds in required.items():
+            if not holds:
+                raise InvalidInputError(
+                    f"SmoothMKL needs {need}; got {mkl!r}. Use BMRM() or 'auto' otherwise."
+                )
+        risk = SmoothedDual(mkl.bank, y, C, mkl.entropy)
         driver = Problem(risk, feasible_set=risk.feasible_set).iterate(
-            self.method, x0=start, tol=ENGINE_SHARE * tol, **limits
+            self.method,
+            x0=None if warm_start is None else np.clip(y * warm_start.coefficients, 0.0, C),
+            tol=ENGINE_SHARE * tol,
+            max_iter=options["max_iter"],
+            time_limit=options["time_limit"],
         )
-        result = driver.run(*shown, view=lambda state: State(_mirrored(state.record), None))
-        assert result.x is not None
-        answer = estimate_of(mkl.risk, risk.coefficients(result.x))
-        weights, machine = train(mkl, _weights(risk, result), -result.lower_bound, tol, answer)
-        found = as_result(mkl, weights, machine, -result.objective, result, tol)
-        return replace(found, history=History([_mirrored(record) for record in result.history]))
-
-    def _check(self, mkl: MKL) -> None:
-        wrong = (
-            "an entropy > 0"
-            if mkl.entropy == 0.0
-            else "intercept=False"
-            if mkl.machine.intercept
-            else "the hinge loss"
-            if not _is_hinge(mkl.machine)
-            else None
-        )
-        if wrong is not None:
-            raise InvalidInputError(f"SmoothMKL needs {wrong}; got {mkl!r}. Use BMRM() or 'auto' otherwise.")
-
-
-def _is_hinge(machine: KernelMachine) -> bool:
-    """Tell whether the dual is that of the hinge: linear, on [0, C] for the label 1, on [-C, 0] for -1."""
-    form, far = machine.form, machine.C * machine.y
-    box = np.array([np.minimum(far, 0.0), np.maximum(far, 0.0)])
-    return form.tube == 0.0 and not form.ridge.any() and np.array_equal(box, [form.lower, form.upper])
+        shown = [options[name] for name in ("callback", "progress", "log")]
+        run = driver.run(*shown, view=lambda state: State(_mirrored(state.record), None))
+        assert run.x is not None
+        start = mkl.risk.answer(risk.coefficients(run.x))
+        found = mkl.finished(_weights(risk, run), -run.objective, -run.lower_bound, start, run, tol)
+        return replace(found, history=History([_mirrored(record) for record in run.history]))
 
 
 def _weights(risk: SmoothedDual, result: Result) -> Array:
     """Return the mean of the weights at the query points, by the multipliers that give the lower bound.
 
-    By convexity they are at least as good as that bound says.
+    Because the risk is convex, they are at least as good as that bound.
     """
     proof = result.certificate
     used = np.flatnonzero((proof.multipliers > 0.0) & np.isin(proof.queries, list(proof.points)))

@@ -10,11 +10,8 @@ from covering import covering
 from scipy import sparse, stats
 
 import cutplane as cut
-from cutplane.mkl.polynomial.bases import GramBases, LinearBases, multisets
-from cutplane.mkl.polynomial.bound import FormNorm
-from cutplane.mkl.polynomial.descent import Descent, RidgeSystem, TupleWeights, sample_tuple
-from cutplane.mkl.polynomial.problem import PolynomialMKL
-from cutplane.mkl.polynomial.run import evaluate
+from cutplane.mkl.polynomial import FormNorm, GramBases, LinearBases, PolynomialMKL, sample_tuple
+from cutplane.mkl.sampling import MirrorSteps, RidgeSystem, TupleWeights
 from cutplane.status import Status
 
 RHO = np.array([2.0, 1.0, 0.7, 1.3, 1.1])
@@ -69,12 +66,12 @@ def test_sampled_tuples_have_the_probabilities_of_the_gradient(kind, m):
 def test_the_estimate_is_unbiased_and_importance_has_the_least_second_moment(sampling):
     X, y = data(r=3, m=15)
     rho, draws = RHO[:3], 8_000
-    descent = Descent(LinearBases(X, 2), y, 2.0, rho, sampling, seed=3)
+    descent = MirrorSteps(LinearBases(X, 2), y, 2.0, rho, sampling, seed=3)
     a = 2.0 * y
     half = 0.5 * forms(X, a, 2, rho)
     estimates = np.zeros((draws, half.size))
     for row in estimates:
-        index, slope, _ = descent._estimate(a)
+        index, slope, _ = descent.estimate(a)
         row[tuples(3, 2).index(index)] = slope
     error = estimates.std(axis=0) / np.sqrt(draws)
     assert (np.abs(estimates.mean(axis=0) - half) <= 4.5 * error + 1e-12 * half.max()).all()
@@ -101,13 +98,6 @@ def test_the_norm_over_all_tuples(kind, degree, m):
         assert norm * (1 - 1e-10) <= bound(a) <= forms(X, a, degree, rho).sum() * (1 + 1e-10)
         assert bound.exact == (bound(a) <= norm * (1 + 1e-10))
     assert not bounds[0].exact or degree < 2
-
-
-def test_multisets_count_their_orders():
-    rows, orders = multisets(4, 3)
-    assert orders.sum() == 4**3
-    found = Counter(tuple(sorted(index)) for index in itertools.product(range(4), repeat=3))
-    assert {tuple(row): n for row, n in zip(rows.tolist(), orders.tolist(), strict=True)} == found
 
 
 @pytest.mark.parametrize("length", [0.3, 30.0])
@@ -181,25 +171,6 @@ def test_the_optimum_over_all_ordered_tuples(C, rho, kind, sampling):
     assert (theta > 0).all() and (theta**2 / orders).sum() <= 1 + 1e-12
 
 
-def test_finite_differences_of_the_objective():
-    X, y = data(r=3, m=15)
-    problem = PolynomialMKL(X, y, degree=2, C=3.0, rho=RHO[:3])
-    indices = [(), (1,), (0, 2), (1, 1)]
-    weights = np.array([0.2, 0.3, 0.1, 0.4])
-    norm = FormNorm(problem.bases, problem.rho, np.inf)
-    middle = evaluate(problem, indices, weights, norm)
-    for k, index in enumerate(indices):
-        step = 1e-5 * np.eye(4)[k]
-        ends = [evaluate(problem, indices, weights + sign * step, norm).objective for sign in (1, -1)]
-        form = (middle.coefficients @ np.prod(X[:, list(index)], axis=1)) ** 2 / problem.rho[len(index)] ** 2
-        assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(-0.5 * form, rel=1e-6)
-    K = sum(
-        w / problem.rho[len(index)] ** 2 * np.outer(*2 * [np.prod(X[:, list(index)], axis=1)])
-        for index, w in zip(indices, weights, strict=True)
-    )
-    assert middle.objective == pytest.approx(0.5 * y @ np.linalg.solve(K + np.eye(15) / 3.0, y), rel=1e-10)
-
-
 def test_predictions_are_those_of_the_kernel_and_of_the_polynomial():
     X, y = data(r=4, m=30)
     Z = np.random.default_rng(6).standard_normal((7, 4))
@@ -240,26 +211,14 @@ def test_the_same_seed_gives_the_same_result(sampling):
     assert (results[0].coefficients == results[1].coefficients).all()
 
 
-@pytest.mark.parametrize("how", ["keyboard", "callback", "time", "iterations"])
-def test_every_end_returns_the_best_so_far(how):
+@pytest.mark.parametrize("limits", [{"time_limit": 0.05}, {"max_iter": 20}])
+def test_limits_return_the_best_so_far(limits):
     X, y = data(m=40)
-
-    def callback(state):
-        if state.iteration >= 8 and how == "keyboard":
-            raise KeyboardInterrupt
-        return state.iteration >= 8 and how == "callback"
-
-    limit = 0.05 if how == "time" else None
-    result = PolynomialMKL(X, y, C=10.0).solve(
-        20 if how == "iterations" else 10**8, limit, tol=0.0, callback=callback
-    )
-    expected = {"time": Status.TIME_LIMIT, "iterations": Status.MAX_ITER}.get(how, Status.INTERRUPTED)
-    assert result.status is expected
-    assert result.objective < 5.0 * (y @ y)
-    assert result.predict(X).shape == (40,)
-    assert str(expected) in repr(result) and str(expected) in result._repr_html_()
-    if how == "iterations":
-        assert result.n_iter == 20
+    result = PolynomialMKL(X, y, C=10.0).solve(**{"max_iter": 10**8, "tol": 0.0} | limits)
+    expected = Status.TIME_LIMIT if "time_limit" in limits else Status.MAX_ITER
+    assert result.status is expected and str(expected) in repr(result)
+    assert result.objective < 5.0 * (y @ y) and result.predict(X).shape == (40,)
+    assert expected is Status.TIME_LIMIT or result.n_iter == 20
 
 
 @pytest.mark.parametrize("y", [np.zeros(3), np.array([1.0, -1.0, 0.0])])
@@ -287,47 +246,40 @@ def test_a_constant_variable():
     np.testing.assert_array_equal(result.predict(X), with_ones.predict(np.column_stack([X, np.ones(20)])))
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"X": np.ones(3)}, "shape"),
-        ({"X": sparse.eye_array(12)}, "toarray"),
-        ({"X": np.full((12, 4), np.nan)}, "must be finite"),
-        ({"X": np.ones((0, 4))}, "at least one row"),
-        ({"y": np.ones(5)}, r"\(12,\)"),
-        ({"C": 0.0}, "C must be"),
-        ({"degree": -1}, "at least 0"),
-        ({"rho": np.ones(2)}, r"\(4,\)"),
-        ({"rho": np.zeros(4)}, "positive"),
-        ({"X": ["a"]}, "numbers"),
-    ],
-)
-def test_wrong_input(change, words):
+WRONG = {
+    "shape": {"X": np.ones(3)},
+    "toarray": {"X": sparse.eye_array(12)},
+    "must be finite": {"X": np.full((12, 4), np.nan)},
+    "at least one row": {"X": np.ones((0, 4))},
+    "numbers": {"X": ["a"]},
+    r"\(12,\)": {"y": np.ones(5)},
+    "C must be": {"C": 0.0},
+    "at least 0": {"degree": -1},
+    r"\(4,\)": {"rho": np.ones(2)},
+    "positive": {"rho": np.zeros(4)},
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_input(words):
     X, y = data()
-    options = {"X": X, "y": y, "degree": 3} | change
     with pytest.raises(cut.InvalidInputError, match=words):
-        PolynomialMKL(**options)
+        PolynomialMKL(**{"X": X, "y": y, "degree": 3} | WRONG[words])
 
 
-@pytest.mark.parametrize(
-    "matrices, words",
-    [
-        (np.ones((3, 3)), "shape"),
-        (np.full((1, 2, 2), np.inf), "finite"),
-        (np.array([[[1.0, 2.0], [0.0, 1.0]]]), "symmetric"),
-    ],
-)
-def test_wrong_gram_matrices(matrices, words):
-    with pytest.raises(cut.InvalidInputError, match=words):
-        GramBases(matrices, 2)
-
-
-def test_wrong_calls():
+def test_wrong_gram_matrices_and_calls():
+    asymmetric = np.array([[[1.0, 2.0], [0.0, 1.0]]])
+    for words, matrices in {
+        "shape": np.ones((3, 3)),
+        "finite": np.full((1, 2, 2), np.inf),
+        "symm": asymmetric,
+    }.items():
+        with pytest.raises(cut.InvalidInputError, match=words):
+            GramBases(matrices, 2)
     X, y = data()
-    problem = PolynomialMKL(X, y)
     with pytest.raises(cut.InvalidInputError, match="sampling"):
-        problem.solve(sampling="other")
+        PolynomialMKL(X, y).solve(sampling="other")
     with pytest.raises(cut.InvalidInputError, match="shape"):
-        problem.solve(2).predict(X[:, :2])
+        PolynomialMKL(X, y).solve(2).predict(X[:, :2])
     with pytest.raises(cut.InvalidInputError, match=r"\(4, n, 12\)"):
         PolynomialMKL(bases_of("gram", X, 2), y).solve(2).predict(X)

@@ -1,7 +1,5 @@
-"""Smooth MKL and the closed-form weights, on explicit kernel matrices, against cvxpy."""
+"""The smoothed dual of multiple kernel learning, and the closed-form weights for any falling risk."""
 
-import warnings
-from dataclasses import dataclass
 from functools import cache
 
 import cvxpy as cp
@@ -10,7 +8,7 @@ import pytest
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
-from cutplane.methods.accelerated import AcceleratedGradient
+from cutplane.kernels import PrecomputedKernels
 from cutplane.mkl.methods import ClosedFormWeights
 from cutplane.mkl.smooth import SmoothedDual
 from cutplane.sets.balls import NonnegativeBall
@@ -18,31 +16,6 @@ from cutplane.status import Status
 from cutplane.testing import check_risk
 
 M = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    rows: np.ndarray
-
-    def combine(self, other, t):
-        return Products(self.rows + t * (other.rows - self.rows))
-
-    def quadratic_forms(self, a):
-        return self.rows @ a
-
-    def weighted(self, weights):
-        return weights @ self.rows
-
-
-class Matrices:
-    """A bank of explicit matrices, that counts its passes."""
-
-    def __init__(self, K):
-        self.K, self.n_kernels, self.n_samples, self.passes = K, len(K), K.shape[1], 0
-
-    def products(self, a):
-        self.passes += 1
-        return Products(self.K @ a)
 
 
 @cache
@@ -56,41 +29,13 @@ def kernels(n_kernels=6):
     return np.array([*K, np.zeros((M, M))]), y
 
 
-def maximise(objective, constraints):
-    """Solve as far as Clarabel gets; what it calls inaccurate is judged by the comparison that follows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        problem = cp.Problem(cp.Maximize(objective), constraints)
-        try:
-            return float(problem.solve(cp.CLARABEL))
-        except cp.SolverError:  # numerical trouble beyond the digits compared, on some machines
-            return float(problem.solve(cp.CLARABEL, tol_gap_rel=1e-7, tol_gap_abs=1e-7, tol_feas=1e-7))
-
-
-def smooth_mkl(K, y, C, entropy):
-    """Return min over beta of max over alpha of the kernel machine's dual + entropy sum beta ln(K beta)."""
-    alpha, top = cp.Variable(M), cp.Variable(len(K))
-    factors = [np.linalg.cholesky(Q + 1e-12 * np.eye(M)) for Q in K]
-    forms = [cp.sum_squares(F.T @ cp.multiply(y, alpha)) <= t for F, t in zip(factors, top, strict=True)]
-    dual = cp.sum(alpha) - entropy * (cp.log_sum_exp(top / (2 * entropy)) - np.log(len(K)))
-    return maximise(dual, [*forms, alpha >= 0, alpha <= C])
-
-
-def machine(K, y, C, beta):
-    """Return the optimum of the kernel machine (hinge loss, no intercept) with the kernel sum beta K."""
-    alpha = cp.Variable(M)
-    factor = np.linalg.cholesky(np.einsum("k,kij->ij", beta, K) + 1e-12 * np.eye(M))
-    dual = cp.sum(alpha) - 0.5 * cp.sum_squares(factor.T @ cp.multiply(y, alpha))
-    return maximise(dual, [alpha >= 0, alpha <= C])
-
-
 # --- the smoothed dual ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("entropy", [1e-3, 0.1, 10.0])
 def test_its_oracle_line_and_image_agree(entropy):
     K, y = kernels()
-    risk = SmoothedDual(Matrices(K), y, 1.0, entropy)
+    risk = SmoothedDual(PrecomputedKernels(K), y, 1.0, entropy)
     check_risk(risk, scale=1.0)
 
 
@@ -98,7 +43,7 @@ def test_its_oracle_line_and_image_agree(entropy):
 @pytest.mark.parametrize("C", [0.3, 20.0])
 def test_gradient_by_differences_and_bounds_by_the_entropy(entropy, C):
     K, y = kernels()
-    risk = SmoothedDual(Matrices(K), y, C, entropy)
+    risk = SmoothedDual(PrecomputedKernels(K), y, C, entropy)
     rng = np.random.default_rng(1)
     for _ in range(5):
         x = rng.uniform(0.0, C, M)
@@ -126,7 +71,7 @@ def test_the_curvature_bound_holds_and_is_not_idle():
     K, y = kernels()
     rng = np.random.default_rng(2)
     for entropy in (0.05, 5.0):
-        risk = SmoothedDual(Matrices(K), y, 1.0, entropy)
+        risk = SmoothedDual(PrecomputedKernels(K), y, 1.0, entropy)
         for _ in range(20):
             x, d = rng.uniform(0, 1, M), 0.3 * rng.standard_normal(M)
             value, slope = risk.oracle(x)
@@ -136,7 +81,7 @@ def test_the_curvature_bound_holds_and_is_not_idle():
             assert max(bends) <= c * (1 + 1e-9)
             if entropy > 1.0:
                 assert c <= 30 * max(bends)
-    single = SmoothedDual(Matrices(K[:1]), y, 1.0, 0.1)
+    single = SmoothedDual(PrecomputedKernels(K[:1]), y, 1.0, 0.1)
     assert single.curvature_bound(x, d) == pytest.approx((y * d) @ K[0] @ (y * d))
     result = cut.Problem(risk, feasible_set=risk.feasible_set).solve(
         cut.FrankWolfe("short", "away"), tol=1e-2
@@ -144,45 +89,10 @@ def test_the_curvature_bound_holds_and_is_not_idle():
     assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize(("entropy", "C"), [(0.05, 0.5), (0.5, 10.0), (5.0, 0.5)])
-def test_the_certified_gap_is_the_duality_gap_of_smooth_mkl(entropy, C):
-    K, y = kernels()
-    bank = Matrices(K)
-    risk = SmoothedDual(bank, y, C, entropy)
-    result = cut.Problem(risk, feasible_set=risk.feasible_set).solve(AcceleratedGradient(), tol=1e-6)
-    assert result.status is Status.OPTIMAL
-    optimum = smooth_mkl(K, y, C, entropy)
-    assert result.objective == pytest.approx(-optimum, rel=3e-6)
-    assert result.lower_bound <= -optimum + 1e-6 * abs(optimum)
-    beta = risk.weights(result.x)
-    assert beta.sum() == pytest.approx(1.0) and (beta > 0).all()
-    smoothed = machine(K, y, C, beta) + entropy * beta @ np.log(len(K) * beta)
-    assert optimum - 1e-6 * abs(optimum) <= smoothed <= -result.lower_bound + 1e-6 * abs(optimum)
-    assert bank.passes <= 3 * result.n_iter + 3
-
-
-def test_the_tangent_bound_is_the_primal_of_the_weights():
-    """The least value of the cut at alpha over the box is minus the primal at the weights of alpha."""
-    K, y = kernels()
-    C, entropy = 2.0, 0.3
-    risk = SmoothedDual(Matrices(K), y, C, entropy)
-    x = np.random.default_rng(3).uniform(0, C, M)
-    value, slope = risk.oracle(x)
-    bound = value - slope @ x + np.minimum(C * slope, 0.0).sum()
-    beta = risk.weights(x)
-    predictions = np.einsum("k,kij,j->i", beta, K, y * x)
-    primal = (
-        0.5 * (y * x) @ predictions
-        + C * np.maximum(1 - y * predictions, 0).sum()
-        + entropy * beta @ np.log(len(K) * beta)
-    )
-    assert -bound == pytest.approx(primal, rel=1e-10)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(M), 1.0, 0.1), r"y\[0\] is 0; every label must be -1 or \+1"),
+        ((np.zeros(M), 1.0, 0.1), "SmoothedDual needs labels y in {-1, .1}"),
         ((np.ones(3), 1.0, 0.1), "shape"),
         ((np.ones(M), 0.0, 0.1), "SmoothedDual.C"),
         ((np.ones(M), 1.0, 0.0), "SmoothedDual.entropy"),
@@ -190,7 +100,7 @@ def test_the_tangent_bound_is_the_primal_of_the_weights():
 )
 def test_what_it_refuses(arguments, message):
     with pytest.raises(InvalidInputError, match=message):
-        SmoothedDual(Matrices(kernels()[0]), *arguments)
+        SmoothedDual(PrecomputedKernels(kernels()[0]), *arguments)
 
 
 # --- closed-form weights --------------------------------------------------------------------------
@@ -209,28 +119,13 @@ def reciprocals(n, shift=0.1, seed=0):
     return decreasing, c
 
 
-def ridge(K, y, C=1.0):
-    """D(beta) of the squared loss: 1/2 y' inv(K_beta + I / C) y."""
-
-    @cut.risk(dim=len(K))
-    def optimum(beta):
-        a = np.linalg.solve(np.einsum("k,kij->ij", beta, K) + np.eye(len(y)) / C, y)
-        return 0.5 * y @ a, -0.5 * np.einsum("i,kij,j->k", a, K, a)
-
-    return optimum
-
-
-def ball_constraints(x, p):
-    return NonnegativeBall(p).cvxpy_form(x)
-
-
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("x0", ["zero", "even"])
 def test_closed_form_on_a_decreasing_function(p, x0):
     risk, c = reciprocals(8)
     x = cp.Variable(8)
     objective = cp.sum(cp.multiply(c, cp.inv_pos(x + 0.1)))
-    optimum = float(cp.Problem(cp.Minimize(objective), ball_constraints(x, p)).solve(cp.CLARABEL))
+    optimum = float(cp.Problem(cp.Minimize(objective), NonnegativeBall(p).cvxpy_form(x)).solve(cp.CLARABEL))
     problem = cut.Problem(risk, feasible_set=NonnegativeBall(p))
     start = None if x0 == "zero" else np.full(8, 0.1)
     result = problem.solve(ClosedFormWeights(), tol=1e-6, x0=start, max_iter=200)
@@ -242,29 +137,10 @@ def test_closed_form_on_a_decreasing_function(p, x0):
     assert result.certificate.verify().valid
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
-def test_closed_form_on_kernel_ridge_regression(p):
-    K, y = kernels()
-    beta = cp.Variable(len(K))
-    kernel = sum(b * Q for b, Q in zip(beta, K, strict=True)) + np.eye(M)
-    optimum = cp.Problem(
-        cp.Minimize(0.5 * cp.matrix_frac(y, 0.5 * (kernel + kernel.T))), ball_constraints(beta, p)
-    ).solve(cp.CLARABEL)
-    result = cut.Problem(ridge(K, y), feasible_set=NonnegativeBall(p)).solve(
-        ClosedFormWeights(), tol=1e-6, max_iter=300
-    )
-    assert result.status is Status.OPTIMAL
-    assert result.n_iter <= (100 if p == 1.0 else 20)
-    assert result.objective == pytest.approx(float(optimum), rel=1e-5)
-    assert result.x[-1] == (1.0 if p == np.inf else 0.0)  # the zero kernel
-    assert result.certificate.verify().valid
-
-
 @pytest.mark.parametrize("p", [1.0, 4 / 3, 2.0, 4.0])
 def test_the_first_step_is_the_formula_and_the_objective_falls(p):
-    K, y = kernels()
-    risk, ball = ridge(K, y), NonnegativeBall(p, 0.8)
-    x0 = np.linspace(0.05, 0.1, len(K))
+    risk, ball = reciprocals(6)[0], NonnegativeBall(p, 0.8)
+    x0 = np.linspace(0.05, 0.1, 6)
     forms = -2.0 * risk.oracle(x0)[1]
     after = (x0**2 * forms) ** (1.0 / (p + 1.0))
     after *= 0.8 / (after**p).sum() ** (1.0 / p)
@@ -273,16 +149,6 @@ def test_the_first_step_is_the_formula_and_the_objective_falls(p):
     np.testing.assert_allclose(states[1].x, after, rtol=1e-12)
     objectives = [state.upper_bound for state in states]
     assert (np.diff(objectives) <= 1e-14).all()
-
-
-def test_simplex_is_the_ball_of_p_one():
-    risk, _ = reciprocals(5)
-    over_ball, over_simplex = (
-        cut.Problem(risk, feasible_set=feasible_set).solve(ClosedFormWeights(), tol=1e-7)
-        for feasible_set in (NonnegativeBall(1.0), cut.Simplex())
-    )
-    assert over_simplex.status is Status.OPTIMAL
-    np.testing.assert_allclose(over_ball.x, over_simplex.x, atol=1e-4)
 
 
 def test_a_weight_of_zero_comes_back_unless_p_is_one():

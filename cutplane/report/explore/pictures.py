@@ -115,9 +115,7 @@ def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
     if mkl.bank.n_kernels != 3 or mkl.norm != 1.0:
         raise InvalidInputError(f"A triangle needs three kernels and norm 1, got {mkl!r}.")
     along = np.array([[-1.0, 1.0, 0.0], [-0.5, -0.5, 1.0]]) / np.sqrt([[2.0], [1.5]])
-    from cutplane.mkl.solve import automatic
-
-    chosen = automatic(mkl) if method == "auto" else method
+    chosen = mkl.automatic if method == "auto" else method
     recordings = [record(mkl.problem, chosen, {"x0": np.full(3, 1.0 / 3.0)} | options)]
     corners = (np.eye(3) - np.asarray(recordings[0].x)) @ along.T
     region = np.column_stack([corners.min(axis=0) - 0.35, corners.max(axis=0) + 0.35])

@@ -1,4 +1,4 @@
-"""Projected stochastic gradient descent on the weights of product kernels."""
+"""Stochastic mirror descent on the weights of product kernels, which are sampled one by one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from cutplane.mkl.polynomial.bases import BaseKernels, orders_of
+from cutplane.mkl.base_kernels import BaseKernels, orders_of
 from cutplane.pieces.validation import Array
 
 _symv, _syr = get_blas_funcs(("symv", "syr"), dtype=np.float64)
 _potrf, _potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
+
 _ACCURACY = 1e-12
+"""Squared error of conjugate gradients relative to the dual value, because steps need about six digits."""
 _MANY = 8
+"""Iterations of conjugate gradients after which factoring the system again is cheaper."""
 _MOST = 60
+"""Iterations after factoring, because only a system that is singular up to rounding needs more."""
 _SMALL = 1e-6
+"""Scale at which it is multiplied into the kernel, because rounding errors grow with its inverse."""
 _SETTLED = 1e-3
-Sampling = Literal["importance", "uniform"]
+"""Scale at which it is multiplied into the weights, because the average is a difference of larger numbers."""
 _FORGETTING = 0.05
+"""Share of a new entry in the mean square of uniform sampling, which follows some twenty entries."""
+
+Sampling = Literal["importance", "uniform"]
 
 
 def sample_tuple(
@@ -55,8 +63,7 @@ def sample_tuple(
     Examples
     --------
     >>> import numpy as np
-    >>> from cutplane.mkl.polynomial.bases import LinearBases
-    >>> from cutplane.mkl.polynomial import sample_tuple
+    >>> from cutplane.mkl.polynomial import LinearBases, sample_tuple
     >>> bases = LinearBases(np.array([[1.0, 0.0], [1.0, 0.0]]), degree=2)
     >>> rng = np.random.default_rng(0)
     >>> index, total = sample_tuple(np.ones(2), bases, np.ones(3), rng)
@@ -74,13 +81,6 @@ def sample_tuple(
     return tuple(index), float(shares.sum())
 
 
-def sample_uniformly(n_kernels: int, degree: int, rng: np.random.Generator) -> tuple[tuple[int, ...], float]:
-    """Return an ordered tuple, each with the same probability, and the number of tuples."""
-    shares = float(n_kernels) ** np.arange(degree + 1)
-    d = _choose(shares, rng)
-    return tuple(rng.integers(n_kernels, size=d).tolist()), float(shares.sum())
-
-
 def _choose(shares: Array, rng: np.random.Generator) -> int:
     """Draw an index in proportion to the shares; those that rounding made negative count as zero."""
     sums = np.cumsum(np.maximum(shares, 0.0))
@@ -88,12 +88,12 @@ def _choose(shares: Array, rng: np.random.Generator) -> int:
 
 
 class RidgeSystem:
-    """Solves (K + I / C) a = y again and again while K grows by terms and shrinks by factors.
+    """Solves (K + I / C) a = y repeatedly while terms are added to K and K is multiplied by factors.
 
-    K = scale * kernel; a factor changes the scale alone. The solution comes from conjugate gradients, started
-    at the last one and preconditioned by the inverse of the system as it was when last factored, kept up with
-    every term of rank one since: O(m^2) as long as few iterations do, and factored anew when they do not.
-    Only the preconditioner suffers from rounding.
+    K = scale * kernel; a factor changes the scale alone. The solution is found by conjugate gradients,
+    started at the last one and preconditioned by the inverse of the last system that was factored, updated
+    with every term of rank one since: O(m^2) while few iterations suffice; the system is factored again when
+    they do not. Rounding errors affect the preconditioner alone.
     """
 
     def __init__(self, y: Array, C: float):
@@ -139,7 +139,7 @@ class RidgeSystem:
         return 1.0 / (self.scale * self.C)
 
     def _factor(self) -> None:
-        """Invert the system as it is; one that rounding made indefinite keeps the inverse it had."""
+        """Invert the system; for one that rounding made indefinite, the last inverse is used."""
         system = self._kernel.copy(order="F")
         system[np.diag_indices_from(system)] += self._ridge
         factor, failed = _potrf(system, lower=1, overwrite_a=1)
@@ -170,28 +170,23 @@ class RidgeSystem:
 class TupleWeights:
     """theta >= 0 with ||theta||_2 <= 1 over ordered tuples, equal for all orders of the same factors.
 
-    Kept as one weight W per multiset, the sum over its N orders, of which it takes W^2 / N in the squared
-    norm. Projecting on the ball multiplies all weights by a factor, which is kept apart: every step costs
-    O(1). So does the average: of ``sum_k eta_k theta_k = sigma theta - lag``, a step changes sigma and one
-    entry of the lag.
-
-    Attributes
-    ----------
-    indices : list of tuple of int
-        The multisets that ever had weight, sorted tuples, in the order of their discovery.
+    Stored as one weight W per multiset, the sum over its N orders, which contributes W^2 / N to the squared
+    norm. Projecting on the ball multiplies all weights by a factor, which is stored apart, so that every step
+    costs O(1). So does the average: of ``sum_k eta_k theta_k = sigma theta - lag``, a step changes sigma and
+    one entry of the lag.
     """
 
     def __init__(self) -> None:
-        self.indices: list[tuple[int, ...]] = []
-        self._places: dict[tuple[int, ...], int] = {}
+        self._entries: dict[tuple[int, ...], list[float]] = {}  # W / scale, lag and N, in order of discovery
         self._scale = 1.0
         self._square = 0.0
         self._sigma = 0.0
         self._mass = 0.0
-        self._orders = np.empty(64)
-        self._raw = np.zeros(64)
-        self._lag = np.zeros(64)
-        self._settled = np.zeros(64)
+
+    @property
+    def indices(self) -> list[tuple[int, ...]]:
+        """The multisets that ever had weight, sorted tuples, in the order of their discovery."""
+        return list(self._entries)
 
     def record(self, eta: float) -> None:
         """Count the weights in the average, with the weight eta > 0."""
@@ -200,12 +195,14 @@ class TupleWeights:
 
     def add(self, index: tuple[int, ...], amount: float) -> float:
         """Add an amount, spread over the orders of the tuple; return the factor of the projection, <= 1."""
-        k = self._place(tuple(sorted(index)))
+        index = tuple(sorted(index))
+        entry = self._entries.get(index)
+        if entry is None:
+            entry = self._entries[index] = [0.0, 0.0, orders_of(index)]
         change = amount / self._scale
-        before = self._raw[k]
-        self._raw[k] += change
-        self._lag[k] += change * self._sigma
-        self._square += (self._raw[k] ** 2 - before**2) / self._orders[k]
+        self._square += change * (2.0 * entry[0] + change) / entry[2]
+        entry[0] += change
+        entry[1] += change * self._sigma
         norm = self._scale * math.sqrt(self._square)
         if norm <= 1.0:
             return 1.0
@@ -216,40 +213,28 @@ class TupleWeights:
 
     def current(self) -> Array:
         """Return the weights now, one per entry of `indices`."""
-        return self._scale * self._raw[: len(self.indices)]
+        return self._scale * np.array([weight for weight, _, _ in self._entries.values()])
 
     def average(self) -> Array:
         """Return the averaged weights, one per entry of `indices`."""
-        total = self._settled + self._sigma * self._raw - self._lag
-        return np.maximum(total[: len(self.indices)], 0.0) / max(self._mass, 1e-300)
+        total = np.array([self._sigma * weight - lag for weight, lag, _ in self._entries.values()])
+        return np.maximum(total, 0.0) / max(self._mass, 1e-300)
 
     def _settle(self) -> None:
-        """Take the factor into the weights, before rounding is felt in the difference of sigma and lag."""
-        self._settled += self._sigma * self._raw - self._lag
-        self._lag[:] = 0.0
-        self._sigma = 0.0
-        self._raw *= self._scale
-        self._scale = 1.0
-        self._square = float((self._raw[: len(self.indices)] ** 2 / self._orders[: len(self.indices)]).sum())
-
-    def _place(self, index: tuple[int, ...]) -> int:
-        place = self._places.setdefault(index, len(self.indices))
-        if place == len(self.indices):
-            self.indices.append(index)
-            if place == self._raw.size:
-                arrays = (self._orders, self._raw, self._lag, self._settled)
-                more = [np.concatenate([array, np.zeros(place)]) for array in arrays]
-                self._orders, self._raw, self._lag, self._settled = more
-            self._orders[place] = orders_of(index)
-        return place
+        """Multiply the scale into the weights, and the sum so far into the lag."""
+        for entry in self._entries.values():
+            entry[1] -= self._sigma * entry[0]
+            entry[0] *= self._scale
+        self._sigma, self._scale = 0.0, 1.0
+        self._square = sum(weight**2 / count for weight, _, count in self._entries.values())
 
 
-class Descent:
+class MirrorSteps:
     """The steps of Algorithm 2: one tuple sampled, its weight raised, the weights projected on the ball.
 
-    The k-th step has the length ``eta_k ||g_k|| = 1 / sqrt(k)``, with ||g_k|| what the estimate has as its
-    root mean square: eta_k is ``sqrt(2 delta / (B k))`` of the theorem, delta = 1/2, with B as it is at this
-    step. The average has the weights k eta_k, which forget the start.
+    The k-th step has the length ``eta_k ||g_k|| = 1 / sqrt(k)``, with ||g_k|| the root mean square of the
+    estimate: eta_k is ``sqrt(2 delta / (B k))`` of the theorem, delta = 1/2, with the B of this step. The
+    average has the weights k eta_k, which forget the start.
 
     The step is spread over the orders of the tuple, which have the same kernel and the same probability: the
     estimate is the mean over them, unbiased as before and of a smaller variance.
@@ -267,29 +252,29 @@ class Descent:
 
     def step(self) -> bool:
         """Do a step; return False if the gradient is zero, so that there is none to do."""
-        a = self.system.solve()
-        index, slope, size = self._estimate(a)
+        index, slope, size = self.estimate(self.system.solve())
         self.count += 1
         if not (math.isfinite(size) and size > 0.0):
             return False
         eta = 1.0 / (size * math.sqrt(self.count))
         self.weights.record(eta * self.count)
-        if slope == 0.0:
-            return True
-        index = tuple(sorted(index))
-        self.system.add(eta * slope / self.rho[len(index)] ** 2, self.bases.product(index))
-        self.system.rescale(self.weights.add(index, eta * slope))
+        if slope != 0.0:
+            product = self.bases.product(tuple(sorted(index)))
+            self.system.add(eta * slope / self.rho[len(index)] ** 2, product)
+            self.system.rescale(self.weights.add(index, eta * slope))
         return True
 
-    def _estimate(self, a: Array) -> tuple[tuple[int, ...], float, float]:
+    def estimate(self, a: Array) -> tuple[tuple[int, ...], float, float]:
         """Return a tuple, minus its entry of the estimate, and the root mean square of such entries."""
         if self.sampling == "importance":
             index, total = sample_tuple(a, self.bases, self.rho, self.rng)
             return index, 0.5 * total, 0.5 * total
-        index, count = sample_uniformly(self.bases.n_kernels, self.rho.size - 1, self.rng)
+        n = self.bases.n_kernels
+        shares = float(n) ** np.arange(self.rho.size)
+        index = tuple(self.rng.integers(n, size=_choose(shares, self.rng)).tolist())
         product = self.bases.product(index)
         form = float(product @ a) ** 2 if product.ndim == 1 else float(a @ product @ a)
-        slope = 0.5 * count * max(form, 0.0) / self.rho[len(index)] ** 2
+        slope = 0.5 * float(shares.sum()) * max(form, 0.0) / self.rho[len(index)] ** 2
         share = max(_FORGETTING, 1.0 / (self.count + 1))
         self._mean_square += share * (slope**2 - self._mean_square)
         return index, slope, math.sqrt(self._mean_square)
