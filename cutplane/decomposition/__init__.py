@@ -1,9 +1,8 @@
 """Decomposition: risks that are optimal values of other problems."""
 
-from cutplane.decomposition.lagrangian import LagrangianDual
+from cutplane.decomposition.lagrangian import CvxpySubproblem, LagrangianDual, LinearSubproblem
 from cutplane.decomposition.smps import read_smps
 from cutplane.decomposition.stage import LinearStage
-from cutplane.decomposition.subproblems import CvxpySubproblem, LinearSubproblem
 from cutplane.decomposition.two_stage import RandomEntries, TwoStageProgram
 from cutplane.decomposition.value_function import ValueFunction
 

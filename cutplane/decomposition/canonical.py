@@ -1,9 +1,10 @@
-"""The scenarios of a parametrised cvxpy problem as second stages: its canonical form, split at x."""
+"""The scenarios of a cvxpy problem: as second stages, its canonical form split at x, or written out."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import cvxpy as cp
@@ -13,7 +14,7 @@ from scipy import sparse
 from cutplane.decomposition.conic import ConicStage
 from cutplane.decomposition.stage import LinearStage, Stage
 from cutplane.exceptions import InvalidInputError, NotConvexError
-from cutplane.pieces.cvxpy_tools import as_variables
+from cutplane.pieces.cvxpy_tools import as_variables, substitute
 from cutplane.pieces.validation import Array, as_numbers, as_sparse
 
 
@@ -25,28 +26,6 @@ def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]
     InvalidInputError
         If the problem is no convex minimisation in which the variable occurs, or a scenario does not fit.
     """
-    _check(problem, variable, scenarios)
-    before = {parameter: parameter.value for parameter in problem.parameters()}
-    found: list[Stage] = []
-    split = None
-    try:
-        for number, scenario in enumerate(scenarios):
-            _assign(scenario, number)
-            unset = [parameter.name() for parameter in before if parameter.value is None]
-            if unset:
-                raise InvalidInputError(
-                    f"The parameters {unset} have no value in scenario {number}: name them there."
-                )
-            split = split or _Split(problem, variable)
-            stage = split.stage()
-            found.append(_sharing(stage, found[0]) if found else stage)
-    finally:
-        for parameter, value in before.items():
-            parameter.value = value
-    return found
-
-
-def _check(problem: Any, variable: Any, scenarios: Sequence[Any]) -> None:
     if not isinstance(problem, cp.Problem):
         raise InvalidInputError(f"ValueFunction needs a cvxpy.Problem, got {type(problem).__name__}.")
     as_variables("ValueFunction", variable)
@@ -60,6 +39,24 @@ def _check(problem: Any, variable: Any, scenarios: Sequence[Any]) -> None:
         raise InvalidInputError("The problem of a ValueFunction must have continuous variables only.")
     if not scenarios:
         raise InvalidInputError("ValueFunction needs at least one scenario; [{}] is one without parameters.")
+    before = {parameter: parameter.value for parameter in problem.parameters()}
+    stages: list[Stage] = []
+    split = None
+    try:
+        for number, scenario in enumerate(scenarios):
+            _assign(scenario, number)
+            unset = [parameter.name() for parameter in before if parameter.value is None]
+            if unset:
+                raise InvalidInputError(
+                    f"The parameters {unset} have no value in scenario {number}: name them there."
+                )
+            split = split or _Split(problem, variable)
+            stage = split.stage()
+            stages.append(_sharing(stage, stages[0]) if stages else stage)
+    finally:
+        for parameter, value in before.items():
+            parameter.value = value
+    return stages
 
 
 def _assign(scenario: Mapping[Any, Any], number: int) -> None:
@@ -78,26 +75,26 @@ class _Split:
     """The cone programme min 1/2 u'P u + c'u + d with A u + s = b, s in K, split at x, for any parameters.
 
     By the rules for parameters (DPP) its numbers are affine in them: cvxpy compiles the problem once, and a
-    product with the vector of the parameters gives those of each scenario.
+    product with the vector of the parameters gives the numbers of each scenario.
     """
 
     def __init__(self, problem: Any, variable: Any):
         self._problem = problem
-        self._data, inverse = self._compiled()
-        self._offset = float(inverse[-1]["offset"])
+        self._compile()
         self._affine = _Affine.of(problem, self._data)
         start = self._data["param_prob"].var_id_to_col[variable.id]
-        mine = start + np.arange(variable.size).reshape(variable.shape, order="F")
-        self._mine = mine.ravel()  # row after row
+        self._mine = (
+            start + np.arange(variable.size).reshape(variable.shape, order="F")
+        ).ravel()  # row by row
         self._others = np.delete(np.arange(self._data["c"].size), self._mine)
-        self._last: tuple[Array, _Rows] | None = None
+        self._last: tuple[Array, _LinearRows] | None = None
         self._new = False
 
-    def _compiled(self) -> tuple[Any, Any]:
+    def _compile(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about parameters that compile slowly
-            data, _, inverse = self._problem.get_problem_data(cp.CLARABEL)
-        return data, inverse
+            self._data, _, inverse = self._problem.get_problem_data(cp.CLARABEL)
+        self._offset = float(inverse[-1]["offset"])
 
     def stage(self) -> Stage:
         """Return the stage for the present values of the parameters."""
@@ -105,8 +102,7 @@ class _Split:
             A, b, c, constant = self._affine.numbers()
         else:
             if self._new:
-                self._data, inverse = self._compiled()
-                self._offset = float(inverse[-1]["offset"])
+                self._compile()
             A, b, c, constant = self._data["A"], self._data["b"], self._data["c"], self._offset
         self._new = True
         mine, others, dims, P = self._mine, self._others, self._data["dims"], self._data.get("P")
@@ -115,12 +111,12 @@ class _Split:
             full = sparse.csc_array(quadratic + sparse.triu(quadratic, 1).T)
             return ConicStage(sparse.csc_array(A), b, c, full, dims, mine, others, constant)
         if self._last is None or self._last[0] is not A:
-            self._last = A, _Rows(sparse.csc_array(A), mine, others, dims.zero)
+            self._last = A, _LinearRows(sparse.csc_array(A), mine, others, dims.zero)
         return self._last[1].stage(b, c[mine], c[others], constant)
 
 
 class _Affine:
-    """The numbers of a compiled problem, as cvxpy keeps them: a matrix times the vector of its parameters."""
+    """The numbers of a compiled problem: a matrix of cvxpy times the vector of its parameters."""
 
     def __init__(self, programme: Any):
         self._programme = programme
@@ -132,10 +128,10 @@ class _Affine:
     def of(cls, problem: Any, data: Any) -> _Affine | None:
         """Return None if parameters were evaluated first, or are in the quadratic form."""
         programme = data["param_prob"]
-        own = {parameter.id for parameter in problem.parameters()}
-        known = {parameter.id for parameter in getattr(programme, "parameters", [])}
+        stated = {parameter.id for parameter in problem.parameters()}
+        compiled = {parameter.id for parameter in getattr(programme, "parameters", [])}
         rows = getattr(programme, "reduced_A", None)
-        if not own or own != known or getattr(rows, "problem_data_index", None) is None:
+        if not stated or stated != compiled or getattr(rows, "problem_data_index", None) is None:
             return None
         if programme.P is not None and sparse.csc_array(programme.P)[:, :-1].nnz:
             return None
@@ -163,7 +159,7 @@ class _Affine:
         return self._last[1], b, costs[:-1], float(costs[-1])
 
 
-class _Rows:
+class _LinearRows:
     """The rows of a linear stage, for any sides: those with a single y and no x are bounds."""
 
     def __init__(self, A: Any, mine: Array, others: Array, equations: int):
@@ -191,22 +187,49 @@ class _Rows:
 
 def _sharing(stage: Any, first: Any) -> Any:
     """Return a stage that holds the arrays of the first one where they are equal."""
-    from dataclasses import fields, replace
-
     if type(stage) is not type(first):
         return stage
-    same = {
-        field.name: getattr(first, field.name)
-        for field in fields(stage)
-        if _equal(getattr(stage, field.name), getattr(first, field.name))
-    }
-    return replace(stage, **same)
+    pairs = [(field.name, getattr(first, field.name)) for field in fields(stage)]
+    return replace(stage, **{name: mine for name, mine in pairs if _equal(getattr(stage, name), mine)})
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
     if sparse.issparse(a):
         parts = ("indptr", "indices", "data")
-        return a.shape == b.shape and all(np.array_equal(getattr(a, p), getattr(b, p)) for p in parts)
-    return isinstance(a, np.ndarray) and np.array_equal(a, b)
+        return a is b or (a.shape == b.shape and all(_equal(getattr(a, p), getattr(b, p)) for p in parts))
+    return a is b or (isinstance(a, np.ndarray) and np.array_equal(a, b))
+
+
+def written_out(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]], weights: Array) -> Any:
+    """Return the problem of all scenarios in `variable` and copies of the other variables."""
+    objective, constraints = 0, []
+    for scenario, weight in zip(scenarios, weights.tolist(), strict=True):
+        values = {parameter: parameter.value for parameter in problem.parameters()} | dict(scenario)
+        pairs = [(parameter, cp.Constant(value)) for parameter, value in values.items()]
+        for other in problem.variables():
+            if other is not variable:
+                attributes = {name: value for name, value in other.attributes.items() if value}
+                pairs.append((other, cp.Variable(other.shape, **attributes)))
+        pieces = [problem.objective.expr, *problem.constraints]
+        for old, new in pairs:
+            pieces = [substitute(piece, (old,), new) for piece in pieces]
+        objective = objective + weight * pieces[0]
+        constraints += pieces[1:]
+    return cp.Problem(cp.Minimize(objective), constraints)
+
+
+def linear_written_out(stages: Sequence[Any], weights: Array, x: Any = None) -> Any:
+    """Return the problem of linear stages in x and a variable for each of them."""
+    x = cp.Variable(stages[0].first_cost.size, name="x") if x is None else x
+    objective, constraints = 0, []
+    for stage, weight in zip(stages, weights.tolist(), strict=True):
+        y = cp.Variable(stage.cost.size)
+        objective = objective + weight * (stage.first_cost @ x + stage.cost @ y + stage.constant)
+        rows = stage.T @ x + stage.W @ y
+        for body, low, high in ((rows, stage.row_lower, stage.row_upper), (y, stage.lower, stage.upper)):
+            equal = low == high
+            below, above = np.isfinite(low) & ~equal, np.isfinite(high) & ~equal
+            constraints += [body[equal] == high[equal]] if equal.any() else []
+            constraints += [body[below] >= low[below]] if below.any() else []
+            constraints += [body[above] <= high[above]] if above.any() else []
+    return cp.Problem(cp.Minimize(objective), constraints)

@@ -12,17 +12,16 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from cutplane.decomposition.stage import FEASIBLE, REACH, Solved
+from cutplane.decomposition.stage import FEASIBLE, REACH, Answer, SolvedStage
 from cutplane.exceptions import OracleError
 from cutplane.masters.cone_programme import into_dual_cone
 from cutplane.masters.units import unit_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
-_solver: Any = clarabel  # its names are not known to type checkers
+_solver: Any = clarabel  # type checkers do not find its names
 _TOLERANCES = 1e-10, 1e-8, 1e-6
-"""Clarabel's, the first that it reaches, for costs of the size of 1; cuts hold at any."""
-_SOLVED = _solver.SolverStatus.Solved, _solver.SolverStatus.AlmostSolved
+"""Tolerances of Clarabel for costs of the size of 1, tried in turn because cuts hold at any of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +59,11 @@ class ConicStage:
         """The largest right-hand side, at least 1."""
         return max(1.0, float(np.abs(self.b).max(initial=0.0)))
 
-    def value(self, u: Array) -> float:
-        """Return the objective at u = (x, y)."""
-        return self.constant + float(self.c @ u) + 0.5 * float(u @ (self.P @ u))
-
     def cut(self, multipliers: Array) -> tuple[Array, float]:
-        """Return slope and offset of a cut, which holds for any z, moved into the dual cone, and any u.
+        """Return slope and offset of a cut, which holds for any z, projected into the dual cone, and any u.
 
-        With r = c + P u + A'z they are r_x and ``constant - 1/2 u'P u - b'z``, less what the residual r_y is
-        worth if no y has an entry above ten times the largest one of u and of b.
+        With r = c + P u + A'z they are r_x and ``constant - 1/2 u'P u - b'z``, less the residual r_y times a
+        bound of y: ten times the largest entry of u and of b.
         """
         z, u = np.split(multipliers, [self.b.size])
         z = into_dual_cone(z, self.dims, upper=True)
@@ -79,7 +74,7 @@ class ConicStage:
         return residual[self.mine], self.constant - 0.5 * float(u @ Pu) - float(self.b @ z) - charge
 
     def elastic(self) -> ConicStage:
-        """Return the stage that minimises how far b has to be moved into K, in equations at any price."""
+        """Return the stage that minimises the shift of b into K, and of the equations in both directions."""
         zero, head, columns = self.dims.zero, self.dims.zero + self.dims.nonneg, self.c.size
         moves = 2 * zero + 1
         unit = sparse.eye_array(self.b.size, zero)
@@ -100,40 +95,41 @@ class ConicStage:
         )
 
     def relaxed(self, moves: Array) -> ConicStage:
-        """Return the stage with b moved by twice the solution of the elastic one, and a little more."""
+        """Return the stage with b shifted by twice the solution of the elastic one, and a little more."""
         more, less, into = moves[: self.dims.zero], moves[self.dims.zero : -1], moves[-1]
         b = self.b + (2.0 * max(into, 0.0) + self.size * FEASIBLE) * _interior(self.dims)
         b[: self.dims.zero] += less - more
         return replace(self, b=b)
 
-    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
+    def solver(self) -> Callable[[Any, Array], Answer]:
         """Return a function that solves a stage at x."""
         return solve
 
 
-def solve(stage: ConicStage, x: Array) -> Solved | HalfSpace:
-    """Return the solution at x; or a half-space, if the elastic stage has none without moves there."""
+def solve(stage: ConicStage, x: Array) -> Answer:
+    """Return the solution at x; or a half-space, if the elastic stage has none without shifts there."""
     found = _optimum(stage, x)
     if found is None:
         elastic = stage.elastic()
         answer = _optimum(elastic, x)
         if answer is not None:
-            moved, _ = answer
-            slope, offset = elastic.cut(moved)
+            shifted, _ = answer
+            slope, offset = elastic.cut(shifted)
             if slope @ x + offset > FEASIBLE * stage.size:
                 return HalfSpace(slope, -offset)
-            moves = moved[elastic.b.size + stage.c.size :]
-            found = _optimum(stage.relaxed(moves), x)
+            found = _optimum(stage.relaxed(shifted[elastic.b.size + stage.c.size :]), x)
     if found is None:
         raise OracleError("The second stage could not be solved by Clarabel; is it bounded below?")
     multipliers, charge = found
-    return Solved(stage.value(multipliers[stage.b.size :]) + charge, multipliers)
+    u = multipliers[stage.b.size :]
+    value = stage.constant + float(stage.c @ u) + 0.5 * float(u @ (stage.P @ u))
+    return SolvedStage(value + charge, multipliers)
 
 
 def _optimum(stage: ConicStage, x: Array) -> tuple[Array, float] | None:
-    """Return the multipliers of the rows and u = (x, y), as Clarabel finds them at x; or None.
+    """Return the multipliers of the rows and u = (x, y) at x, and the violation of y at the multipliers.
 
-    Beside them, what y violates, at the multipliers.
+    None if Clarabel finds no solution.
     """
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -147,7 +143,7 @@ def _optimum(stage: ConicStage, x: Array) -> tuple[Array, float] | None:
         settings.verbose, settings.max_threads = False, 1
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         answer = _solver.DefaultSolver(P / unit, cost / unit, W, sides, cones, settings).solve()
-        if answer.status in _SOLVED:
+        if answer.status in (_solver.SolverStatus.Solved, _solver.SolverStatus.AlmostSolved):
             u = np.empty(stage.c.size)
             u[mine], u[others] = x, answer.x
             z = unit * np.array(answer.z)

@@ -1,8 +1,9 @@
-"""Lagrangian duals: subproblems that share constraints, which prices take apart."""
+"""Lagrangian duals: subproblems that share constraints, which prices separate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.parameters import as_matrix
-from cutplane.pieces.validation import Array, as_vector
+from cutplane.masters.units import unit_of
+from cutplane.pieces.cvxpy_tools import as_variables
+from cutplane.pieces.parameters import as_matrix, set_fields
+from cutplane.pieces.validation import Array, as_numbers, as_vector
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box
@@ -21,6 +24,8 @@ Subproblem = Callable[[Array], Any]
 
 _SENSES = {"==": (-np.inf, np.inf), "<=": (0.0, np.inf), ">=": (-np.inf, 0.0)}
 """The signs that multipliers of a constraint may have."""
+_LARGE = 2.0**10
+"""Size of the costs that HiGHS is given, because it stops 1e-6 above the optimum, a 1e-9 th of it."""
 
 
 class LagrangianDual(Risk):
@@ -32,7 +37,7 @@ class LagrangianDual(Risk):
               \le b, \ge b), \quad x_k \in X_k .
 
     Each -f(u) is a lower bound of its optimal value; the largest, minus the minimum of f, is that over the
-    convex hulls of the X_k [1]_. Every subproblem is a block with a cut of its own, and returns its solution:
+    convex hulls of the X_k [1]_. Every subproblem is a block with its cuts, and returns its solution:
     `Result.primal` averages the solutions by the multipliers of the cuts, as a Dantzig-Wolfe master averages
     its columns, so that the averages satisfy the coupling constraints; `infeasibility` says how well.
 
@@ -50,7 +55,7 @@ class LagrangianDual(Risk):
     sense : str or sequence of m str, default "=="
         Of the coupling constraints: "==", "<=" or ">=". It gives u its sign: see `domain`.
     costs : sequence of array_like of shape (n_k,), optional
-        The c_k, if the subproblems do not hold costs of their own.
+        The c_k, if the subproblems do not hold costs.
 
     Attributes
     ----------
@@ -95,15 +100,13 @@ class LagrangianDual(Risk):
         self.senses = (sense,) * self.dim if isinstance(sense, str) else tuple(sense)
         if len(self.senses) != self.dim or not set(self.senses) <= set(_SENSES):
             raise InvalidInputError(f"sense must be '==', '<=' or '>=', or {self.dim} of them: {sense!r}.")
-        self.costs = self._own_costs(costs)
-
-    def _own_costs(self, costs: Sequence[Any] | None) -> tuple[Array, ...]:
         sizes = [A.shape[1] for A in self.coupling]
-        if costs is None:
-            return tuple(np.zeros(size) for size in sizes)
-        if len(costs) != self.n_blocks:
+        if costs is not None and len(costs) != self.n_blocks:
             raise InvalidInputError(f"costs must be {self.n_blocks} vectors, one for each subproblem.")
-        return tuple(as_vector(f"costs[{k}]", c, sizes[k]) for k, c in enumerate(costs))
+        given = [np.zeros(size) for size in sizes] if costs is None else costs
+        self.costs = tuple(
+            as_vector(f"costs[{k}]", c, size) for k, (c, size) in enumerate(zip(given, sizes, strict=True))
+        )
 
     def __repr__(self) -> str:
         return f"LagrangianDual({self.n_blocks} subproblems, {self.dim} coupling constraints)"
@@ -111,16 +114,17 @@ class LagrangianDual(Risk):
     @cached_property
     def domain(self) -> FeasibleSet:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The multipliers whose signs fit the senses: u >= 0 for "<=", u <= 0 for ">="."""
-        sides = np.array([_SENSES[sense] for sense in self.senses])
-        return Box(sides[:, 0], sides[:, 1])
+        return Box(*self._signs)
+
+    @property
+    def _signs(self) -> Array:
+        return np.array([_SENSES[sense] for sense in self.senses]).T
 
     @property
     def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether a sum with this risk keeps its blocks."""
         return self.n_blocks > 1
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return values and subgradients of the blocks, and the solutions of the subproblems; x is u."""
         values, slopes, solutions = np.empty(self.n_blocks), np.empty((self.n_blocks, self.dim)), []
         for k, (solve, A, c) in enumerate(zip(self.subproblems, self.coupling, self.costs, strict=True)):
             value, solution = _answer(solve, c + A.T @ x)
@@ -141,7 +145,7 @@ class LagrangianDual(Risk):
         parts = [primal] if self.n_blocks == 1 else primal
         total = sum(A @ np.ravel(x) for A, x in zip(self.coupling, parts, strict=False))
         excess = np.asarray(total) - self.rhs
-        lower, upper = np.array([_SENSES[sense] for sense in self.senses]).T
+        lower, upper = self._signs
         violation = np.where(excess > 0.0, np.isinf(upper) * excess, np.isinf(lower) * -excess)
         return abs(float(violation.max(initial=0.0)))
 
@@ -179,3 +183,127 @@ def _split(coupling: Any, subproblems: Sequence[Any], rows: int) -> tuple[Any, .
             f"{[A.shape for A in matrices]}."
         )
     return matrices
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearSubproblem:
+    """prices -> min <c + prices, x> with row_lower <= A x <= row_upper, lower <= x <= upper, some x integer.
+
+    HiGHS solves it, a mixed-integer one to a gap of 0.
+
+    Parameters
+    ----------
+    c : array_like of shape (n,)
+        Costs.
+    A : array_like or sparse matrix of shape (rows, n), optional
+        By default there are no rows.
+    row_lower, row_upper : float or array_like of shape (rows,), default -inf and inf
+    lower, upper : float or array_like of shape (n,), default 0 and inf
+        The programme must be bounded for all prices.
+    integrality : array_like of shape (n,), or bool, default False
+        Which entries are integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.decomposition import LinearSubproblem
+    >>> knapsack = LinearSubproblem([-3.0, -4.0], [[2.0, 3.0]], row_upper=[4.0], upper=1.0, integrality=True)
+    >>> value, x = knapsack(np.array([0.0, 2.0]))
+    >>> value, x.tolist()
+    (-3.0, [1.0, 0.0])
+    """
+
+    c: Any
+    A: Any = None
+    row_lower: Any = -np.inf
+    row_upper: Any = np.inf
+    lower: Any = 0.0
+    upper: Any = np.inf
+    integrality: Any = False
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        c = as_vector("LinearSubproblem.c", self.c)
+        if self.A is not None:
+            set_fields(self, A=as_matrix("LinearSubproblem.A", self.A, columns=c.size))
+        for name in ("row_lower", "row_upper", "lower", "upper"):
+            sides = as_numbers(f"LinearSubproblem.{name}", getattr(self, name), finite=False)
+            wanted = c.shape if name in ("lower", "upper") else () if self.A is None else self.A.shape[:1]
+            if sides.ndim and sides.shape != wanted:
+                raise InvalidInputError(
+                    f"LinearSubproblem.{name} must be a number or of shape {wanted}, got {sides.shape}."
+                )
+            set_fields(self, **{name: sides})
+        whole = np.broadcast_to(np.asarray(self.integrality, dtype=bool), c.shape).astype(np.int64)
+        set_fields(self, c=c, size=c.size, integrality=whole)
+
+    def __repr__(self) -> str:
+        kinds = "linear", "mixed-integer", "integer"
+        kind = kinds[int(self.integrality.any()) + int(self.integrality.all())]
+        return f"LinearSubproblem({kind}, {self.size} variables)"
+
+    def __call__(self, prices: Array) -> tuple[float, Array]:
+        """Return the least value, and where it is."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        costs = self.c + prices
+        unit = unit_of(float(np.abs(costs).max())) / _LARGE
+        answer = milp(
+            costs / unit,
+            constraints=() if self.A is None else LinearConstraint(self.A, self.row_lower, self.row_upper),
+            bounds=Bounds(self.lower, self.upper),
+            integrality=self.integrality,
+            options={"mip_rel_gap": 0.0},
+        )
+        if answer.x is None:
+            raise OracleError(f"{self!r} has no solution: {answer.message}")
+        x = np.where(self.integrality == 1, np.round(answer.x), answer.x)
+        return float(costs @ x), x
+
+
+class CvxpySubproblem:
+    """prices -> the least value of a cvxpy problem plus <prices, x>, and its x.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        A minimisation, bounded for all prices.
+    variable : cvxpy.Variable
+        x, of any shape, row after row.
+    **options
+        Passed to cvxpy's ``solve``.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np
+    >>> from cutplane.decomposition import CvxpySubproblem
+    >>> x = cp.Variable(2)
+    >>> disc = CvxpySubproblem(cp.Problem(cp.Minimize(0), [cp.norm(x) <= 1]), x)
+    >>> value, solution = disc(np.array([3.0, 4.0]))
+    >>> print(round(value, 6), solution.round(6))
+    -5.0 [-0.6 -0.8]
+    """
+
+    def __init__(self, problem: Any, variable: Any, **options: Any):
+        import cvxpy as cp
+
+        if not isinstance(problem, cp.Problem) or not isinstance(problem.objective, cp.Minimize):
+            raise InvalidInputError(f"CvxpySubproblem needs a cvxpy.Problem that minimises, got {problem!r}.")
+        as_variables("CvxpySubproblem", variable)
+        self.size = int(variable.size)
+        self._variable, self._options = variable, options
+        self._prices = cp.Parameter(self.size)
+        objective = problem.objective.expr + self._prices @ cp.vec(variable, order="C")
+        self._problem = cp.Problem(cp.Minimize(objective), problem.constraints)
+
+    def __repr__(self) -> str:
+        return f"CvxpySubproblem({self._variable.name()}, {self.size} variables)"
+
+    def __call__(self, prices: Array) -> tuple[float, Array]:
+        """Return the least value, and where it is."""
+        self._prices.value = prices
+        self._problem.solve(**self._options)
+        if self._variable.value is None:
+            raise OracleError(f"{self!r} has no solution: cvxpy says {self._problem.status}.")
+        value: Any = self._problem.objective.value
+        return float(value), np.ravel(self._variable.value)

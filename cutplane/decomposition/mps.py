@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from cutplane.pieces.validation import Array
 T = TypeVar("T")
 
 _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
-"""Where the fields of a line are in the fixed format, of which names may contain blanks."""
+"""The fields of a line in the fixed format, of which names may contain blanks."""
 _INFINITE = 1e20
 """The size from which a bound is infinite, because writers of MPS files without inf write 1e20 or 1e30."""
 _LARGEST = 1e15
@@ -27,17 +28,36 @@ _LARGEST = 1e15
 _SENSES = {"MIN": 1.0, "MINIMIZE": 1.0, "MINIMISE": 1.0, "MAX": -1.0, "MAXIMIZE": -1.0, "MAXIMISE": -1.0}
 _INTEGER = "BV", "LI", "UI"
 _SEMICONTINUOUS = "SC", "SI"
+_BOUNDS = {"FR": (-math.inf, math.inf), "BV": (0.0, 1.0), "MI": (-math.inf, None), "PL": (None, math.inf)}
+"""The lower and the upper bound of the types that have no number."""
 
 
-class Line(NamedTuple):
+class MpsLine(NamedTuple):
     """The words of a line of a file; a line that begins a section is not indented."""
 
+    file: Lines
     number: int
     words: list[str]
     begins: bool
 
     def __str__(self) -> str:
         return " ".join(self.words)
+
+    def fail(self, reason: str) -> NoReturn:
+        """Raise `InvalidInputError` about this line."""
+        self.file.fail(self.number, reason)
+
+    def value(self, word: str, *, infinite: bool = False) -> float:
+        """Return a word of this line as a number."""
+        try:
+            value = float("nan" if "_" in word or not word.isascii() else word.upper().replace("D", "E"))
+        except ValueError:
+            value = math.nan
+        if math.isnan(value) or (math.isinf(value) and not infinite):
+            self.fail(f"{word!r} in '{self}' is no {'' if infinite else 'finite '}number")
+        if abs(value) >= _LARGEST and not infinite:
+            self.fail(f"{word} in '{self}' is {_LARGEST:g} or more in size; change the units")
+        return value
 
 
 class Lines:
@@ -53,7 +73,7 @@ class Lines:
         self._lines = text.split("\n")
         self._failed = 0
 
-    def parsed(self, parse: Callable[[Iterator[Line]], T]) -> T:
+    def parsed(self, parse: Callable[[Iterator[MpsLine]], T]) -> T:
         """Return the answer of `parse` to the lines in the free format, or else in the fixed one."""
         try:
             return parse(self._of(str.split))
@@ -75,19 +95,7 @@ class Lines:
         self._failed = number
         raise InvalidInputError(f"{self.name}, line {number}: {reason}.")
 
-    def number(self, line: Line, word: str, *, infinite: bool = False) -> float:
-        """Return the number that a word is."""
-        try:
-            value = float("nan" if "_" in word or not word.isascii() else word.upper().replace("D", "E"))
-        except ValueError:
-            value = math.nan
-        if math.isnan(value) or (math.isinf(value) and not infinite):
-            self.fail(line.number, f"{word!r} in '{line}' is no {'' if infinite else 'finite '}number")
-        if abs(value) >= _LARGEST and not infinite:
-            self.fail(line.number, f"{word} in '{line}' is {_LARGEST:g} or more in size; change the units")
-        return value
-
-    def _of(self, split: Callable[[str], Any]) -> Iterator[Line]:
+    def _of(self, split: Callable[[str], Any]) -> Iterator[MpsLine]:
         lines = [
             (number, text)
             for number, text in enumerate(self._lines, start=1)
@@ -101,7 +109,7 @@ class Lines:
             if words == ["ENDATA"] and begins and place + 1 < len(lines):
                 number, text = lines[place + 1]
                 self.fail(number, f"{text.strip()[:40]!r} follows ENDATA, which must be the end")
-            yield Line(number, words, begins)
+            yield MpsLine(self, number, words, begins)
         if not lines or lines[-1][1].split() != ["ENDATA"]:
             self.fail(len(self._lines), "the file is cut off, because its last line must be ENDATA")
 
@@ -157,35 +165,33 @@ class MpsReader:
 
     Parameters
     ----------
-    lines : Lines
     relax : bool
         Whether columns that are integer are taken to be continuous; refused otherwise.
     """
 
-    def __init__(self, lines: Lines, relax: bool):
-        self.lines, self.relax = lines, relax
+    def __init__(self, relax: bool):
+        self.relax = relax
         self.sign: float | None = None
         self.kinds: dict[str, str] = {}  # of rows: N, L, G, E
         self.columns: dict[str, int] = {}
-        self.integer: dict[str, Line] = {}
+        self.integer: dict[str, MpsLine] = {}
         self.within = False  # columns between the markers INTORG and INTEND
         self.last = ""  # the column of the last line
         self.entries: dict[tuple[str, str], float] = {}  # by row and column
         self.sides: dict[str, float] = {}
         self.ranges: dict[str, float] = {}
         self.bounds: dict[tuple[str, bool], float] = {}  # by column, and whether it is the upper bound
-        self.bounded: dict[str, Line] = {}
+        self.bounded: dict[str, MpsLine] = {}
         self.sets: dict[str, str] = {}  # the name of the right-hand side, the ranges, the bounds
 
-    def read(self, lines: Iterator[Line]) -> LinearProgramme:
+    def read(self, lines: Iterator[MpsLine]) -> LinearProgramme:
         """Return the programme."""
-        fail = self.lines.fail
         readers = {
             "OBJSENSE": self._sense,
             "ROWS": self._row,
             "COLUMNS": self._column,
-            "RHS": self._side,
-            "RANGES": self._range,
+            "RHS": partial(self._numbers, "right-hand side", self.sides),
+            "RANGES": partial(self._numbers, "range", self.ranges),
             "BOUNDS": self._bound,
         }
         done: list[str] = []
@@ -193,22 +199,22 @@ class MpsReader:
             name, *more = line.words
             if not line.begins:
                 if not done or done[-1] == "NAME":
-                    fail(line.number, f"'{line}' is in no section")
+                    line.fail(f"'{line}' is in no section")
                 readers[done[-1]](line)
                 continue
-            if name not in ("NAME", *readers, "ENDATA"):
-                known = ", ".join(["NAME", *readers, "ENDATA"])
-                fail(
-                    line.number,
-                    f"the section {name} is not read, {known} are; lines of data begin with a blank",
+            sections = ["NAME", *readers, "ENDATA"]
+            if name not in sections:
+                line.fail(
+                    f"the section {name} is not read, {', '.join(sections)} are; lines of data begin with a "
+                    "blank"
                 )
             if name in done:
-                fail(line.number, f"there is a second section {name}")
+                line.fail(f"there is a second section {name}")
             if name not in ("NAME", "OBJSENSE") and more:
-                fail(line.number, f"{' '.join(more)!r} follows the name of the section {name}")
+                line.fail(f"{' '.join(more)!r} follows the name of the section {name}")
             before = {"NAME": "", "OBJSENSE": "", "ROWS": "", "COLUMNS": "ROWS"}.get(name, "COLUMNS")
             if before and before not in done:
-                fail(line.number, f"there is no section {before} before {name}")
+                line.fail(f"there is no section {before} before {name}")
             done.append(name)
             if name == "OBJSENSE" and more:
                 self._sense(line._replace(words=more))
@@ -216,157 +222,124 @@ class MpsReader:
                 return self._programme(line, "OBJSENSE" in done)
         raise AssertionError("lines end with ENDATA")
 
-    def _sense(self, line: Line) -> None:
+    def _sense(self, line: MpsLine) -> None:
         if len(line.words) != 1 or line.words[0].upper() not in _SENSES:
-            self.lines.fail(line.number, f"OBJSENSE must be MIN or MAX, got '{line}'")
+            line.fail(f"OBJSENSE must be MIN or MAX, got '{line}'")
         if self.sign is not None:
-            self.lines.fail(line.number, f"a second OBJSENSE, '{line}', follows the first")
+            line.fail(f"a second OBJSENSE, '{line}', follows the first")
         self.sign = _SENSES[line.words[0].upper()]
 
-    def _row(self, line: Line) -> None:
+    def _row(self, line: MpsLine) -> None:
         if len(line.words) != 2 or line.words[0].upper() not in ("N", "L", "G", "E"):
-            self.lines.fail(line.number, f"a row must be N, L, G or E and a name, got '{line}'")
+            line.fail(f"a row must be N, L, G or E and a name, got '{line}'")
         kind, name = line.words
         if name in self.kinds:
-            self.lines.fail(line.number, f"the row {name!r} is given twice")
+            line.fail(f"the row {name!r} is given twice")
         self.kinds[name] = kind.upper()
 
-    def _column(self, line: Line) -> None:
+    def _column(self, line: MpsLine) -> None:
         name, *more = line.words
         if more[:1] == ["'MARKER'"]:
             begins = more[1:] == ["'INTORG'"]
             if begins == self.within or more[1:] not in (["'INTORG'"], ["'INTEND'"]):
-                self.lines.fail(line.number, f"the marker '{line}' is not read: INTORG and then INTEND are")
+                line.fail(f"the marker '{line}' is not read: INTORG and then INTEND are")
             self.within = begins
             return
         if name != self.last and name in self.columns:
-            self.lines.fail(line.number, f"the lines of the column {name!r} must follow each other")
+            line.fail(f"the lines of the column {name!r} must follow each other")
         if self.within:
             self._integer(line, name)
         self.last = name
         self.columns.setdefault(name, len(self.columns))
         for row, value in self._pairs(line, more):
             if (row, name) in self.entries:
-                self.lines.fail(line.number, f"the column {name!r} has the row {row!r} twice")
+                line.fail(f"the column {name!r} has the row {row!r} twice")
             self.entries[row, name] = value
 
-    def _pairs(self, line: Line, words: list[str]) -> Iterator[tuple[str, float]]:
+    def _pairs(self, line: MpsLine, words: list[str]) -> Iterator[tuple[str, float]]:
         """Yield the one or two rows of a line, and their numbers."""
         if len(words) not in (2, 4):
-            self.lines.fail(line.number, f"'{line}' must have one or two pairs of a row and a number")
+            line.fail(f"'{line}' must have one or two pairs of a row and a number")
         for row, word in zip(words[::2], words[1::2], strict=True):
             if row not in self.kinds:
-                self.lines.fail(line.number, f"there is no row {row!r}")
-            yield row, self.lines.number(line, word)
+                line.fail(f"there is no row {row!r}")
+            yield row, line.value(word)
 
-    def _named(self, what: str, line: Line, words: list[str], named: bool) -> list[str]:
+    def _unnamed(self, kind: str, line: MpsLine, words: list[str], named: bool) -> list[str]:
         """Return the words without the name of the set of right-hand sides, ranges or bounds."""
         name = words[0] if named else ""
-        if self.sets.setdefault(what, name) != name:
-            self.lines.fail(line.number, f"there is a second {what}, {name!r}; keep one of them")
+        if self.sets.setdefault(kind, name) != name:
+            line.fail(f"there is a second {kind}, {name!r}; keep one of them")
         return words[1:] if named else words
 
-    def _side(self, line: Line) -> None:
-        words = self._named("right-hand side", line, line.words, len(line.words) % 2 == 1)
+    def _numbers(self, kind: str, numbers: dict[str, float], line: MpsLine) -> None:
+        """Read right-hand sides or ranges of rows."""
+        words = self._unnamed(kind, line, line.words, len(line.words) % 2 == 1)
         for row, value in self._pairs(line, words):
-            if row in self.sides:
-                self.lines.fail(line.number, f"the row {row!r} has two right-hand sides")
-            self.sides[row] = value
+            if row in numbers:
+                line.fail(f"the row {row!r} has two {kind}s")
+            if kind == "range" and self.kinds[row] == "N":
+                line.fail(f"the row {row!r} is of type N and cannot have a range")
+            numbers[row] = value
 
-    def _range(self, line: Line) -> None:
-        words = self._named("range", line, line.words, len(line.words) % 2 == 1)
-        for row, value in self._pairs(line, words):
-            if row in self.ranges:
-                self.lines.fail(line.number, f"the row {row!r} has two ranges")
-            if self.kinds[row] == "N":
-                self.lines.fail(line.number, f"the row {row!r} is of type N and cannot have a range")
-            self.ranges[row] = value
-
-    def _bound(self, line: Line) -> None:
+    def _bound(self, line: MpsLine) -> None:
         kind, *words = line.words
         kind = kind.upper()
-        if kind not in ("LO", "UP", "FX", "FR", "MI", "PL", *_INTEGER, *_SEMICONTINUOUS):
-            self.lines.fail(line.number, f"the bound {kind!r} is not read; LO, UP, FX, FR, MI and PL are")
-        if kind in ("FR", "MI", "PL", "BV") and words:
+        if kind not in ("LO", "UP", "FX", *_BOUNDS, *_INTEGER, *_SEMICONTINUOUS):
+            line.fail(f"the bound {kind!r} is not read; LO, UP, FX, FR, MI and PL are")
+        if kind in _BOUNDS and words:
             if len(words) == 3 or (len(words) == 2 and words[1] not in self.columns):
-                self.lines.number(line, words.pop(), infinite=True)  # it has no meaning
+                line.value(words.pop(), infinite=True)  # it has no meaning
             words = [*words, "0"]
         if len(words) not in (2, 3):
-            self.lines.fail(line.number, f"the bound '{line}' must be a type, a name, a column and a number")
-        column, word = self._named("set of bounds", line, words, len(words) == 3)
+            line.fail(f"the bound '{line}' must be a type, a name, a column and a number")
+        column, word = self._unnamed("set of bounds", line, words, len(words) == 3)
         if column not in self.columns:
-            self.lines.fail(line.number, f"there is no column {column!r}")
+            line.fail(f"there is no column {column!r}")
         if kind in _SEMICONTINUOUS:
-            self.lines.fail(line.number, f"the column {column!r} is semi-continuous, which is not convex")
+            line.fail(f"the column {column!r} is semi-continuous, which is not convex")
         if kind in _INTEGER:
             self._integer(line, column)
-        value = self.lines.number(line, word, infinite=kind not in ("FX", *_INTEGER))
+        value = line.value(word, infinite=kind not in ("FX", *_INTEGER))
         value = math.copysign(math.inf, value) if abs(value) >= _INFINITE else value
-        lower = {"MI": -math.inf, "FR": -math.inf, "BV": 0.0, "PL": None, "UP": None, "UI": None}
-        upper = {"PL": math.inf, "FR": math.inf, "BV": 1.0, "MI": None, "LO": None, "LI": None}
-        for is_upper, side in enumerate((lower, upper)):
-            bound = side.get(kind, value)
+        numbered = (None if kind in ("UP", "UI") else value, None if kind in ("LO", "LI") else value)
+        for is_upper, bound in zip((False, True), _BOUNDS.get(kind, numbered), strict=True):
             if bound is None:
                 continue
             if bound == (-math.inf if is_upper else math.inf):
-                self.lines.fail(line.number, f"the bound '{line}' has no number within it")
-            if (column, bool(is_upper)) in self.bounds:
-                self.lines.fail(
-                    line.number, f"the column {column!r} has two {('lower', 'upper')[is_upper]} bounds"
-                )
-            self.bounds[column, bool(is_upper)] = bound
+                line.fail(f"the bound '{line}' has no number within it")
+            if (column, is_upper) in self.bounds:
+                line.fail(f"the column {column!r} has two {'upper' if is_upper else 'lower'} bounds")
+            self.bounds[column, is_upper] = bound
         self.bounded[column] = line
 
-    def _integer(self, line: Line, column: str) -> None:
+    def _integer(self, line: MpsLine, column: str) -> None:
         self.integer.setdefault(column, line)
         if not self.relax:
-            self.lines.fail(
-                line.number,
+            line.fail(
                 f"the column {column!r} is integer, and only continuous ones are read; pass relax=True to "
-                "drop that columns are integer",
+                "drop that columns are integer"
             )
 
-    def _programme(self, end: Line, sensed: bool) -> LinearProgramme:
-        fail = self.lines.fail
+    def _programme(self, end: MpsLine, sensed: bool) -> LinearProgramme:
         if sensed and self.sign is None:
-            fail(end.number, "the section OBJSENSE says neither MIN nor MAX")
+            end.fail("the section OBJSENSE says neither MIN nor MAX")
         if self.within:
-            fail(end.number, "the marker INTORG has no INTEND")
+            end.fail("the marker INTORG has no INTEND")
         free = [name for name, kind in self.kinds.items() if kind == "N"]
         if not free:
-            fail(end.number, "there is no row of type N, the objective")
-        objective = free[0]
+            end.fail("there is no row of type N, the objective")
+        lower, upper = self._column_bounds()
         rows = {name: i for i, name in enumerate(name for name, kind in self.kinds.items() if kind != "N")}
-        cost, lower = np.zeros(len(self.columns)), np.zeros(len(self.columns))
-        upper = np.full(len(self.columns), np.inf)
-        places, values = [], []
+        shape = len(rows), len(self.columns)
+        cost, places, values = np.zeros(shape[1]), [], []
         for (row, column), value in self.entries.items():
             if row in rows:
                 places.append((rows[row], self.columns[column]))
                 values.append(value)
-            elif row == objective:
+            elif row == free[0]:
                 cost[self.columns[column]] = value
-        for (column, is_upper), value in self.bounds.items():
-            (upper if is_upper else lower)[self.columns[column]] = value
-        for column, j in self.columns.items():
-            if column in self.integer and column not in self.bounded:
-                fail(
-                    self.integer[column].number,
-                    f"the integer column {column!r} has no bounds, where some readers take the upper bound 1 "
-                    "and others inf; give it one",
-                )
-            if upper[j] < 0.0 and (column, False) not in self.bounds:
-                fail(
-                    self.bounded[column].number,
-                    f"the column {column!r} has the upper bound {upper[j]:g} and none below, where some "
-                    "readers take the lower bound 0 and others -inf; give it one",
-                )
-            if lower[j] > upper[j]:
-                fail(
-                    self.bounded[column].number,
-                    f"the lower bound {lower[j]:g} of {column!r} is above the upper one, {upper[j]:g}",
-                )
-        low, high = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
+        low, high = np.full(shape[0], -np.inf), np.full(shape[0], np.inf)
         for row, i in rows.items():
             kind, side, width = self.kinds[row], self.sides.get(row, 0.0), self.ranges.get(row)
             if kind in "GE":
@@ -377,16 +350,14 @@ class MpsReader:
                 high[i] = side + abs(width)
             elif width is not None:
                 low[i] = side - abs(width)
-        shape = len(rows), len(self.columns)
         where = np.array(places, dtype=np.int64).reshape(-1, 2).T
-        name = self.sets.get("right-hand side", "")
         return LinearProgramme(
             rows=rows,
             columns=self.columns,
-            objective=objective,
-            sides={name, "RHS"} - {""} - set(self.columns),
+            objective=free[0],
+            sides={self.sets.get("right-hand side", ""), "RHS"} - {""} - set(self.columns),
             sign=1.0 if self.sign is None else self.sign,
-            constant=0.0 - self.sides.get(objective, 0.0),
+            constant=0.0 - self.sides.get(free[0], 0.0),
             A=sparse.csr_array((np.array(values, dtype=np.float64), tuple(where)), shape=shape),
             row_lower=low,
             row_upper=high,
@@ -395,3 +366,24 @@ class MpsReader:
             upper=upper,
             unused=free[1:],
         )
+
+    def _column_bounds(self) -> tuple[Array, Array]:
+        lower, upper = np.zeros(len(self.columns)), np.full(len(self.columns), np.inf)
+        for (column, is_upper), value in self.bounds.items():
+            (upper if is_upper else lower)[self.columns[column]] = value
+        for column, j in self.columns.items():
+            if column in self.integer and column not in self.bounded:
+                self.integer[column].fail(
+                    f"the integer column {column!r} has no bounds, where some readers take the upper bound 1 "
+                    "and others inf; give it one"
+                )
+            if upper[j] < 0.0 and (column, False) not in self.bounds:
+                self.bounded[column].fail(
+                    f"the column {column!r} has the upper bound {upper[j]:g} and none below, where some "
+                    "readers take the lower bound 0 and others -inf; give it one"
+                )
+            if lower[j] > upper[j]:
+                self.bounded[column].fail(
+                    f"the lower bound {lower[j]:g} of {column!r} is above the upper one, {upper[j]:g}"
+                )
+        return lower, upper

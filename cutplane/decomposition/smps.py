@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.decomposition.mps import Line, LinearProgramme, Lines, MpsReader, warn
+from cutplane.decomposition.mps import LinearProgramme, Lines, MpsLine, MpsReader, warn
 from cutplane.decomposition.stage import LinearStage
 from cutplane.decomposition.two_stage import Entries, RandomEntries, TwoStageProgram
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet
 from cutplane.sets.box import Box
 from cutplane.sets.polyhedron import Polyhedron
@@ -24,8 +23,15 @@ from cutplane.sets.polyhedron import Polyhedron
 _TIME = ".tim", ".time"
 _STOCH = ".sto", ".stoch", ".stoc"
 _ROOT = "ROOT", "'ROOT'"
+_HEADS = {
+    "BLOCKS": ("BL", 4, "a block, a period and a probability"),
+    "SCENARIOS": ("SC", 5, "a name, its parent, a probability and a period"),
+}
+"""The first word and the length of the lines that begin an outcome, and their other words."""
 _DIGITS = 1e-3
-"""How far the sum of probabilities may be from 1, because files round each to a few digits."""
+"""Error of a sum of probabilities that is accepted, because files round each to a few digits."""
+_EXACT = 1e-9
+"""Error that is no reason for a warning, because probabilities in binary digits are rounded."""
 
 
 def read_smps(
@@ -95,16 +101,13 @@ def read_smps(
     """
     time = _beside(core, _TIME) if time is None else time
     stoch = _beside(core, _STOCH) if stoch is None else stoch
-    lines = Lines(core)
-    whole = lines.parsed(lambda found: MpsReader(lines, relax).read(found))
+    whole = Lines(core).parsed(lambda lines: MpsReader(relax).read(lines))
     if whole.sign < 0.0:
         warn(f"{core} maximises: problem() minimises the negative, so that the maximum is -result.objective.")
     if whole.unused:
         warn(f"{core}: the rows {whole.unused} of type N are not used; {whole.objective!r} is the objective.")
-    times = Lines(time)
-    dim, head, periods = times.parsed(partial(_read_time, times, whole))
-    program = _assemble(Path(core).stem, whole, dim, head)
-    return _Stoch(Lines(stoch), program, periods).read()
+    dim, head, periods = Lines(time).parsed(partial(_read_time, whole))
+    return _Stoch(Lines(stoch), _assemble(Path(core).stem, whole, dim, head), periods).read()
 
 
 def _assemble(name: str, whole: LinearProgramme, dim: int, head: int) -> TwoStageProgram:
@@ -120,11 +123,18 @@ def _assemble(name: str, whole: LinearProgramme, dim: int, head: int) -> TwoStag
         first_cost=np.zeros(dim),
         constant=whole.sign * whole.constant,
     )
-    box = Box(whole.lower[:dim], whole.upper[:dim])
+    first: FeasibleSet = Box(whole.lower[:dim], whole.upper[:dim])
+    if head:
+        A, below, above = rows[:head][:, :dim], low[:head], high[:head]
+        equal = below == above
+        under, over = np.isfinite(above) & ~equal, np.isfinite(below) & ~equal
+        sides = sparse.csr_array(sparse.vstack([A[under], -A[over]]))
+        equations = (A[equal], above[equal]) if equal.any() else (None, None)
+        first = first & Polyhedron(sides, np.concatenate([above[under], -below[over]]), *equations)
     return TwoStageProgram(
         name=name,
         cost=whole.sign * whole.cost[:dim],
-        feasible_set=_first_stage(rows[:head][:, :dim], low[:head], high[:head], box),
+        feasible_set=first,
         core=core,
         rows={row: i - head for row, i in whole.rows.items() if i >= head},
         columns={column: j - dim for column, j in whole.columns.items()},
@@ -133,17 +143,6 @@ def _assemble(name: str, whole: LinearProgramme, dim: int, head: int) -> TwoStag
         sides=frozenset(whole.sides),
         sign=whole.sign,
     )
-
-
-def _first_stage(rows: Any, low: Array, high: Array, box: Box) -> FeasibleSet:
-    equal = np.flatnonzero(low == high)
-    below = np.flatnonzero(np.isfinite(high) & (low != high))
-    above = np.flatnonzero(np.isfinite(low) & (low != high))
-    if not equal.size + below.size + above.size:
-        return box
-    A = sparse.csr_array(sparse.vstack([rows[below], -rows[above]]))
-    equations = (rows[equal], high[equal]) if equal.size else (None, None)
-    return box & Polyhedron(A, np.concatenate([high[below], -low[above]]), *equations)
 
 
 def _beside(core: str | Path, endings: tuple[str, ...]) -> Path:
@@ -155,35 +154,33 @@ def _beside(core: str | Path, endings: tuple[str, ...]) -> Path:
     raise FileNotFoundError(f"There is no file {Path(core).with_suffix(endings[0])}; name it.")
 
 
-def _read_time(lines: Lines, whole: LinearProgramme, found: Iterator[Line]) -> tuple[int, int, set[str]]:
+def _read_time(whole: LinearProgramme, lines: Iterator[MpsLine]) -> tuple[int, int, set[str]]:
     """Return the numbers of columns and rows of the first stage, and the names of the periods."""
-    periods: list[Line] = []
+    periods: list[MpsLine] = []
     section = ""
-    for line in found:
+    for line in lines:
         if line.begins:
             after = {"TIME": "", "PERIODS": "TIME", "ENDATA": "PERIODS"}.get(line.words[0])
             if after != section:
-                lines.fail(line.number, f"the sections must be TIME, PERIODS and ENDATA, not '{line}' here")
+                line.fail(f"the sections must be TIME, PERIODS and ENDATA, not '{line}' here")
             section = line.words[0]
             if section == "PERIODS" and line.words[1:] not in ([], ["LP"], ["IMPLICIT"]):
-                lines.fail(
-                    line.number, f"'{line}' is not read: periods must be given by first column and row"
-                )
+                line.fail(f"'{line}' is not read: periods must be given by first column and row")
             if section == "ENDATA" and len(periods) != 2:
-                lines.fail(line.number, f"there must be two periods, got {len(periods)}")
+                line.fail(f"there must be two periods, got {len(periods)}")
             continue
         if section != "PERIODS":
-            lines.fail(line.number, f"'{line}' is in no section")
+            line.fail(f"'{line}' is in no section")
         if len(line.words) != 3:
-            lines.fail(line.number, f"a period must be a column, a row and a name, got '{line}'")
+            line.fail(f"a period must be a column, a row and a name, got '{line}'")
         column, row, name = line.words
         if column not in whole.columns or (row not in whole.rows and row != whole.objective):
-            lines.fail(line.number, f"the period {name!r} begins at {column!r}, {row!r}, not in the core")
+            line.fail(f"the period {name!r} begins at {column!r}, {row!r}, not in the core")
         at = whole.columns[column], whole.rows.get(row, 0)
         if not periods and at != (0, 0):
-            lines.fail(line.number, "the first period must begin at the first column and row of the core")
+            line.fail("the first period must begin at the first column and row of the core")
         if periods and (at[0] == 0 or row == whole.objective or name == periods[0].words[2]):
-            lines.fail(line.number, f"'{line}' must begin after the first period, and have another name")
+            line.fail(f"'{line}' must begin after the first period, and have another name")
         periods.append(line)
     column, row, _ = periods[1].words
     dim, head = whole.columns[column], whole.rows[row]
@@ -191,9 +188,7 @@ def _read_time(lines: Lines, whole: LinearProgramme, found: Iterator[Line]) -> t
     if (right >= dim).any():
         where = int(np.argmax(right >= dim))
         first, second = list(whole.rows)[below[where]], list(whole.columns)[right[where]]
-        lines.fail(
-            periods[1].number, f"the row {first!r} of the first stage has the column {second!r} of the second"
-        )
+        periods[1].fail(f"the row {first!r} of the first stage has the column {second!r} of the second")
     return dim, head, {period.words[2] for period in periods}
 
 
@@ -220,139 +215,120 @@ class _Stoch:
                 break
         return replace(self.program, random=tuple(random))
 
-    def _random(self, found: Iterator[Line]) -> list[RandomEntries]:
-        kinds = {"INDEP": self._independent, "BLOCKS": self._blocks, "SCENARIOS": self._scenarios}
-        sections: list[tuple[Line, list[Line]]] = []
+    def _random(self, lines: Iterator[MpsLine]) -> list[RandomEntries]:
+        kinds = ("INDEP", *_HEADS)
+        sections: list[tuple[MpsLine, list[MpsLine]]] = []
         headed = False
-        for line in found:
+        for line in lines:
             if line.begins and line.words[0] == "STOCH" and not headed:
                 headed = True
             elif not headed:
-                self.lines.fail(line.number, f"the first line must be STOCH, not '{line}'")
+                line.fail(f"the first line must be STOCH, not '{line}'")
             elif line.begins and line.words[0] in kinds:
                 if line.words[1:] not in (["DISCRETE"], ["DISCRETE", "REPLACE"]):
-                    self.lines.fail(
-                        line.number, f"'{line}' is not read; only DISCRETE values that replace are"
-                    )
+                    line.fail(f"'{line}' is not read; only DISCRETE values that replace are")
                 sections.append((line, []))
             elif line.begins and (line.words != ["ENDATA"] or not sections):
-                known = ", ".join(kinds)
-                self.lines.fail(
-                    line.number, f"the section {line} is not read here: {known} are, and then ENDATA"
-                )
+                line.fail(f"the section {line} is not read here: {', '.join(kinds)} are, and then ENDATA")
             elif not line.begins and not sections:
-                self.lines.fail(line.number, f"'{line}' is in no section")
+                line.fail(f"'{line}' is in no section")
             elif not line.begins:
                 sections[-1][1].append(line)
         random: list[RandomEntries] = []
         taken: set[tuple[str, Any]] = set()
-        for head, lines in sections:
-            groups = kinds[head.words[0]](lines)
+        for head, data in sections:
+            groups = self._independent(data) if head.words[0] == "INDEP" else self._joint(head, data)
             for outcomes in groups:
-                random.append(self._scaled(head, outcomes))
-                keys = {self.program.place(*key) for _, entries in outcomes for key in entries}
-                if keys & taken:
-                    name = next(
-                        key for _, entries in outcomes for key in entries if self.program.place(*key) in taken
-                    )
-                    self.lines.fail(head.number, f"the entry {name} is random twice, here and before")
-                taken |= keys
+                random.append(_scaled(head, outcomes))
+                keys = [key for _, entries in outcomes for key in entries]
+                twice = [key for key in keys if self.program.place(*key) in taken]
+                if twice:
+                    head.fail(f"the entry {twice[0]} is random twice, here and before")
+                taken |= {self.program.place(*key) for key in keys}
             if not groups:
-                self.lines.fail(head.number, f"the section {head.words[0]} is empty")
+                head.fail(f"the section {head.words[0]} is empty")
         return random
 
-    def _scaled(self, head: Line, outcomes: Outcomes) -> RandomEntries:
-        """Return the outcomes with probabilities that sum to 1."""
-        total = math.fsum(p for p, _ in outcomes)
-        if abs(total - 1.0) > _DIGITS * (1.0 + 1e-9):
-            self.lines.fail(head.number, f"probabilities of this section sum to {total:g}, not 1")
-        if abs(total - 1.0) > 1e-9:
-            warn(f"{self.lines.name}, line {head.number}: probabilities sum to {total:.9g}, and are scaled.")
-        return RandomEntries(tuple(p / total for p, _ in outcomes), tuple(entries for _, entries in outcomes))
-
-    def _independent(self, lines: list[Line]) -> list[Outcomes]:
+    def _independent(self, lines: list[MpsLine]) -> list[Outcomes]:
         """Read ``column row value [period] probability``."""
         found: dict[tuple[str, str], Outcomes] = {}
         for line in lines:
             if len(line.words) not in (4, 5):
-                self.lines.fail(
-                    line.number, f"'{line}' must be column, row, value, maybe period, and probability"
-                )
+                line.fail(f"'{line}' must be column, row, value, maybe period, and probability")
             entries: Entries = {}
             self._add(entries, set(), line, line.words[:3])
             self._check_period(line, line.words[3:-1])
             (key,) = entries
-            found.setdefault(key, []).append((self._probability(line, -1), entries))
+            found.setdefault(key, []).append((_probability(line, -1), entries))
         return list(found.values())
 
-    def _blocks(self, lines: list[Line]) -> list[Outcomes]:
-        """Read ``BL name period probability`` and entries; others are as in its first outcome."""
-        found: dict[str, Outcomes] = {}
+    def _joint(self, head: MpsLine, lines: list[MpsLine]) -> list[Outcomes]:
+        """Read lines ``BL name period probability`` or ``SC name parent probability period``, and entries.
+
+        Other entries are as in the first outcome of the block, or in the parent of the scenario.
+        """
+        code, length, words = _HEADS[head.words[0]]
+        groups: dict[str, Outcomes] = {}
+        scenarios: dict[str, Entries] = {name: {} for name in _ROOT}
         outcome: Entries | None = None
         given: set[tuple[str, Any]] = set()
         for line in lines:
-            if line.words[0] == "BL" and len(line.words) == 4:
-                self._check_period(line, line.words[2:3])
-                outcomes = found.setdefault(line.words[1], [])
-                outcome, given = dict(outcomes[0][1]) if outcomes else {}, set()
-                outcomes.append((self._probability(line, 3), outcome))
-            elif outcome is None or line.words[0] == "BL":
-                self.lines.fail(line.number, f"'{line}' must be BL, a block, a period and a probability")
+            if line.words[0] == code and len(line.words) == length:
+                name = line.words[1]
+                if code == "BL":
+                    self._check_period(line, line.words[2:3])
+                    group = groups.setdefault(name, [])
+                    base = group[0][1] if group else {}
+                else:
+                    parent = line.words[2]
+                    if name in scenarios:
+                        line.fail(f"the scenario {name!r} is given twice")
+                    if parent not in scenarios:
+                        line.fail(f"there is no scenario {parent!r} before this line, nor is it ROOT")
+                    self._check_period(line, line.words[4:])
+                    group, base = groups.setdefault("", []), scenarios[parent]
+                outcome, given = dict(base), set()
+                scenarios[name] = outcome
+                group.append((_probability(line, 3), outcome))
+            elif outcome is None or line.words[0] == code:
+                line.fail(f"'{line}' must be {code}, {words}")
             else:
                 self._add(outcome, given, line, line.words)
-        return list(found.values())
+        return list(groups.values())
 
-    def _scenarios(self, lines: list[Line]) -> list[Outcomes]:
-        """Read ``SC name parent probability period`` and entries; others are as in the parent."""
-        found: dict[str, tuple[float, Entries]] = {}
-        outcome: Entries | None = None
-        given: set[tuple[str, Any]] = set()
-        for line in lines:
-            if line.words[0] == "SC" and len(line.words) == 5:
-                name, parent = line.words[1:3]
-                if name in found:
-                    self.lines.fail(line.number, f"the scenario {name!r} is given twice")
-                if parent not in _ROOT and parent not in found:
-                    self.lines.fail(
-                        line.number, f"there is no scenario {parent!r} before this line, nor is it ROOT"
-                    )
-                self._check_period(line, line.words[4:])
-                outcome, given = {} if parent in _ROOT else dict(found[parent][1]), set()
-                found[name] = self._probability(line, 3), outcome
-            elif outcome is None or line.words[0] == "SC":
-                self.lines.fail(
-                    line.number, f"'{line}' must be SC, a name, its parent, a probability and a period"
-                )
-            else:
-                self._add(outcome, given, line, line.words)
-        return [list(found.values())] if found else []
-
-    def _add(self, entries: Entries, given: set[tuple[str, Any]], line: Line, words: list[str]) -> None:
+    def _add(self, entries: Entries, given: set[tuple[str, Any]], line: MpsLine, words: list[str]) -> None:
         """Add the entries of a line, ``column row value`` and maybe another row and value, to those given."""
         column, *pairs = words
         if len(pairs) not in (2, 4):
-            self.lines.fail(
-                line.number, f"'{line}' must have a column, and one or two pairs of a row and a value"
-            )
+            line.fail(f"'{line}' must have a column, and one or two pairs of a row and a value")
         for row, word in zip(pairs[::2], pairs[1::2], strict=True):
             try:
                 place = self.program.place(column, row)
             except InvalidInputError as error:
-                self.lines.fail(line.number, str(error).removesuffix("."))
+                line.fail(str(error).removesuffix("."))
             if place in given:
-                self.lines.fail(line.number, f"{(column, row)} is given twice in one outcome")
+                line.fail(f"{(column, row)} is given twice in one outcome")
             given.add(place)
-            entries[column, row] = self.lines.number(line, word)
+            entries[column, row] = line.value(word)
 
-    def _probability(self, line: Line, place: int) -> float:
-        value = self.lines.number(line, line.words[place])
-        if not 0.0 <= value <= 1.0:
-            self.lines.fail(line.number, f"the probability {value:g} is not between 0 and 1")
-        return value
-
-    def _check_period(self, line: Line, words: list[str]) -> None:
+    def _check_period(self, line: MpsLine, words: list[str]) -> None:
         for word in words:
             if word not in self.periods:
-                self.lines.fail(
-                    line.number, f"{word!r} is no period of the time file, {sorted(self.periods)}"
-                )
+                line.fail(f"{word!r} is no period of the time file, {sorted(self.periods)}")
+
+
+def _scaled(head: MpsLine, outcomes: Outcomes) -> RandomEntries:
+    """Return the outcomes with probabilities that sum to 1."""
+    total = math.fsum(p for p, _ in outcomes)
+    if abs(total - 1.0) > _DIGITS * (1.0 + _EXACT):
+        head.fail(f"probabilities of this section sum to {total:g}, not 1")
+    if abs(total - 1.0) > _EXACT:
+        warn(f"{head.file.name}, line {head.number}: probabilities sum to {total:.9g}, and are scaled.")
+    return RandomEntries(tuple(p / total for p, _ in outcomes), tuple(entries for _, entries in outcomes))
+
+
+def _probability(line: MpsLine, place: int) -> float:
+    value = line.value(line.words[place])
+    if not 0.0 <= value <= 1.0:
+        line.fail(f"the probability {value:g} is not between 0 and 1")
+    return value

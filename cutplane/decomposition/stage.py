@@ -1,4 +1,4 @@
-"""Second stages: programmes whose right-hand side depends on the first stage, and what is asked of them."""
+"""Second stages: programmes whose right-hand side depends on the first stage."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 REACH = 10.0
-"""How much larger than the numbers of a stage a y without bounds is taken to be, to charge a residual."""
-
+"""Bound of a y without bounds, relative to the numbers of its stage, to charge residuals of a solver."""
 FEASIBLE = 1e-7
-"""The least violation, relative to the right-hand side, below which there is a y: what a solver leaves of a
-point on the boundary."""
+"""Violation relative to the right-hand side below which there is a y, because solvers are as inexact."""
 
 
-class Solved(NamedTuple):
-    """A second stage at x."""
+class SolvedStage(NamedTuple):
+    """A second stage at x: Q(x) from a primal solution, and a dual solution, a cut by `Stage.cut`."""
 
     value: float
-    """Q(x), from a primal solution."""
     multipliers: Array
-    """A dual solution, which gives a cut by `Stage.cut`."""
+
+
+Answer = SolvedStage | HalfSpace
+"""A solution at x, or a half-space that cuts x off."""
 
 
 class Stage(Protocol):
@@ -42,8 +42,8 @@ class Stage(Protocol):
         """Return slope and offset of a cut of Q, which holds for any multipliers."""
         ...
 
-    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
-        """Return a function (stage, x) -> the solution there, or a half-space that cuts x off.
+    def solver(self) -> Callable[[Any, Array], Answer]:
+        """Return a function (stage, x) -> the answer there.
 
         It solves stages of the same structure one after the other, each from the solution of the last.
         """
@@ -96,16 +96,21 @@ class LinearStage:
         sides = self.row_lower - shift, self.row_upper - shift
         return LinearForm(self.cost, self.lower, self.upper, self.W, *sides)
 
-    def value(self, x: Array, y: Array) -> float:
-        """Return the objective at x and y."""
-        return self.constant + float(self.first_cost @ x) + float(self.cost @ y)
+    def solved(self, form: LinearForm, x: Array, y: Array, multipliers: Array) -> SolvedStage:
+        """Return a solution; violations of y are charged to the value, at the multipliers."""
+        reduced, rows = form.cost - form.rows.T @ multipliers, form.rows @ y
+        outside = np.abs(y - np.clip(y, form.lower, form.upper))
+        row_outside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
+        charge = float(np.abs(reduced) @ outside) + float(np.abs(multipliers) @ row_outside)
+        value = self.constant + float(self.first_cost @ x) + float(self.cost @ y)
+        return SolvedStage(value + charge, multipliers)
 
     def cut(self, multipliers: Array) -> tuple[Array, float]:
         """Return slope and offset of a cut, which holds for any multipliers of the rows.
 
         With reduced costs r = cost - W' multipliers it is the sum over the rows of multiplier times side,
-        less <T_i, x>, and over the columns of r_j times the bound that its sign asks for. Where that bound is
-        infinite, r_j is the residual of a solver, and charged over ten times `size`.
+        less <T_i, x>, and over the columns of r_j times the bound of its sign. Where that bound is infinite,
+        r_j is the residual of a solver, and charged over ten times `size`.
         """
         up, down = multipliers > 0.0, multipliers < 0.0
         valid = (up & np.isfinite(self.row_lower)) | (down & np.isfinite(self.row_upper))
@@ -135,8 +140,8 @@ class LinearStage:
             constant=0.0,
         )
 
-    def solver(self) -> Callable[[Any, Array], Solved | HalfSpace]:
-        """Return a living HiGHS model for stages of this structure."""
+    def solver(self) -> Callable[[Any, Array], Answer]:
+        """Return a HiGHS model for stages of this structure, which goes from one to the next."""
         from cutplane.decomposition.recourse import LinearRecourse
 
         return LinearRecourse()

@@ -1,10 +1,10 @@
-"""A linear two-stage programme with random data, all scenarios of it or a sample."""
+"""A linear two-stage programme with random data: all its scenarios, or a sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any
 
@@ -22,9 +22,9 @@ Entries = dict[tuple[str, str], float]
 """Values of entries by the names of column and row; the right-hand side has the name of a column, too."""
 
 _MANY = 100_000
-"""More scenarios than this are sampled, not written out."""
+"""Scenarios that are written out at most, because more take minutes and gigabytes."""
 _ROUNDING = 1e-9
-"""How far a sum of probabilities may be from 1, because each of up to some millions is rounded."""
+"""Error of a sum of probabilities that is accepted, because each of up to some millions is rounded."""
 
 
 @dataclass(frozen=True)
@@ -113,62 +113,51 @@ class TwoStageProgram:
         Raises
         ------
         InvalidInputError
-            If all scenarios are asked for, and there are more than 100,000.
+            If `n` is None, and there are more than 100,000 scenarios.
         """
-        drawn, weights = self._all() if n is None else self._sample(as_count("n", n), seed)
-        stages = [self._stage(entries) for entries in drawn]
+        if n is not None:
+            n, rng = as_count("n", n), np.random.default_rng(seed)
+            drawn = []
+            for one in self.random:
+                p = np.array(one.probabilities)
+                drawn.append([one.outcomes[k] for k in rng.choice(p.size, size=n, p=p / p.sum())])
+            scenarios, weights = list(zip(*drawn, strict=True)) or [()] * n, np.full(n, 1.0 / n)
+        elif self.n_scenarios <= _MANY:
+            scenarios = list(product(*(one.outcomes for one in self.random)))
+            weights = np.array([prod(p) for p in product(*(one.probabilities for one in self.random))])
+        else:
+            raise InvalidInputError(
+                f"{self.name} has {self.n_scenarios:.3g} scenarios, too many to write out; draw some: n=1000."
+            )
+        stages = [self._stage(outcomes) for outcomes in scenarios]
         return ValueFunction.of_stages(stages, self.cost.size, weights, **options)
 
     def problem(self, n: int | None = None, seed: int = 0, **options: Any) -> Problem:
         """Return the first stage as a `Problem`, with the value function of all scenarios or a sample.
 
-        The parameters are those of `value_function`.
+        It has the parameters of `value_function`.
         """
         Q = self.value_function(n, seed, **options)
         return Problem(Q + LinearObjective(self.cost), feasible_set=self.feasible_set)
 
-    def _all(self) -> tuple[list[Entries], Array]:
-        if self.n_scenarios > _MANY:
-            raise InvalidInputError(
-                f"{self.name} has {self.n_scenarios:.3g} scenarios, too many to write out; draw some: n=1000."
-            )
-        drawn, weights = [], []
-        for outcome in product(*(range(len(one.outcomes)) for one in self.random)):
-            pairs = list(zip(self.random, outcome, strict=True))
-            drawn.append(_joined(one.outcomes[k] for one, k in pairs))
-            weights.append(prod(one.probabilities[k] for one, k in pairs))
-        return drawn, np.array(weights)
-
-    def _sample(self, n: int, seed: int) -> tuple[list[Entries], Array]:
-        rng = np.random.default_rng(seed)
-        chosen = []
-        for one in self.random:
-            p = np.array(one.probabilities)
-            chosen.append(rng.choice(p.size, size=n, p=p / p.sum()))
-        drawn = [
-            _joined(one.outcomes[of[k]] for one, of in zip(self.random, chosen, strict=True))
-            for k in range(n)
-        ]
-        return drawn, np.full(n, 1.0 / n)
-
-    def _stage(self, entries: Entries) -> LinearStage:
-        """Return the core with the entries drawn; arrays without one are shared with it."""
+    def _stage(self, outcomes: Iterable[Entries]) -> LinearStage:
+        """Return the core with the entries of outcomes; arrays without one are shared with it."""
         core = self.core
         changed: dict[str, Any] = {}
 
-        def own(name: str) -> Any:
+        def copied(name: str) -> Any:
             return changed.setdefault(name, getattr(core, name).copy())
 
-        for (column, row), value in entries.items():
+        for (column, row), value in chain.from_iterable(outcome.items() for outcome in outcomes):
             name, where = self.place(column, row)
             if name == "constant":
                 changed[name] = 0.0 - self.sign * value
             elif name == "side":
                 for side in ("row_lower", "row_upper"):
                     if np.isfinite(getattr(core, side)[where]):
-                        own(side)[where] = value
+                        copied(side)[where] = value
             else:
-                own(name)[where] = self.sign * value if name == "cost" else value
+                copied(name)[where] = self.sign * value if name == "cost" else value
         return replace(core, **changed)
 
     def place(self, column: str, row: str) -> tuple[str, Any]:
@@ -181,7 +170,7 @@ class TwoStageProgram:
         Returns
         -------
         str
-            "T", "W" or "cost", "side" for the right-hand side of a row, "constant" for that of the costs.
+            "T", "W" or "cost", "side" for the right-hand side of a row, "constant" for the one of the costs.
         int or tuple of int
 
         Raises
@@ -207,7 +196,3 @@ class TwoStageProgram:
         if np.isfinite([lower, upper]).all() and lower != upper:
             raise InvalidInputError(f"The row {row!r} has a range and a random right-hand side.")
         return "side", i
-
-
-def _joined(parts: Iterable[Entries]) -> Entries:
-    return {key: value for part in parts for key, value in part.items()}

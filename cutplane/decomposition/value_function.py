@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.decomposition.stage import LinearStage, Solved, Stage
+from cutplane.decomposition.stage import Answer, LinearStage, SolvedStage, Stage
 from cutplane.exceptions import InfeasibleError, InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_vector
 from cutplane.risks.base import Estimate, OnDemandRisk
@@ -18,7 +18,7 @@ from cutplane.sets.base import FeasibleSet, HalfSpace
 from cutplane.sets.separation import SeparationOracle
 
 _GROUPS = 20
-"""The most blocks by default: more cuts per query make fewer queries, but reduced problems that cost more."""
+"""Blocks at most by default, because more cuts save queries but make reduced problems dearer."""
 
 
 class ValueFunction(OnDemandRisk):
@@ -27,11 +27,11 @@ class ValueFunction(OnDemandRisk):
     .. math:: Q_s(x) = \min_y \{ h(x, y; \xi_s) : \text{constraints on } (x, y; \xi_s) \}
 
     the second stage of a stochastic programme, whose parameters :math:`\xi_s` have a value in each scenario.
-    Dual points of the second stages give cuts, which hold whatever the accuracy of a solver: its residuals
-    are charged. A certificate keeps the dual points. Where a second stage has no y, a dual point of its
-    least violation gives a half-space: `domain` is the set of the x for which all of them have one, known by
-    this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then the
-    L-shaped method [1]_; a level or prox term regularises it [2]_.
+    Dual points of the second stages give cuts, which hold whatever the accuracy of a solver, because its
+    residuals are charged. A certificate stores the dual points. Where a second stage has no y, a dual point
+    of its least violation gives a half-space: `domain` is the set of the x for which all of them have a y,
+    given by this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then
+    the L-shaped method [1]_; a level or prox term regularises it [2]_.
 
     Linear second stages are solved in one HiGHS model, from the basis of the last scenario, others by
     Clarabel.
@@ -44,12 +44,12 @@ class ValueFunction(OnDemandRisk):
     variable : cvxpy.Variable
         The first stage, x: of any shape (row after row), without attributes.
     scenarios : sequence of dict, default [{}]
-        What is different in each scenario: values of parameters of the problem.
+        Values of parameters of the problem in each scenario.
     weights : array_like of shape (n_scenarios,), optional
         Probabilities, or any weights >= 0; by default all equal, with the sum 1.
     n_groups : int, optional
-        Number of blocks, each of which gets a cut of its own for some of the scenarios; by default one for
-        each scenario, at most 20.
+        Number of blocks: groups of scenarios with one cut each; by default one for each scenario, at most
+        20.
     n_jobs : int, default 1
         Number of threads that solve scenarios at the same time.
 
@@ -75,7 +75,7 @@ class ValueFunction(OnDemandRisk):
 
     Examples
     --------
-    A newsvendor buys at 1, sells at 2.5, and does not know the demand.
+    A newsvendor buys at 1 and sells at 2.5, before the demand is revealed.
 
     >>> import cvxpy as cp, numpy as np, cutplane as cut
     >>> stock, sold, demand = cp.Variable(1), cp.Variable(1), cp.Parameter(1)
@@ -113,7 +113,7 @@ class ValueFunction(OnDemandRisk):
         n_groups: int | None = None,
         n_jobs: int = 1,
     ) -> ValueFunction:
-        """Return the value function of second stages that are known by their matrices.
+        """Return the value function of second stages that are given by their matrices.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class ValueFunction(OnDemandRisk):
         self._starts = np.cumsum([0, *(stage.n_multipliers for stage in self.stages)])
         shares = np.array_split(np.arange(count), min(self.n_jobs, count))
         self._workers = [(share.tolist(), self.stages[share[0]].solver()) for share in shares]
-        self._last: tuple[Array, list[Solved | HalfSpace]] | None = None
+        self._last: tuple[Array, list[Answer]] | None = None
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -162,13 +162,12 @@ class ValueFunction(OnDemandRisk):
 
     @property
     def splits_sums(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether a sum with this risk keeps its blocks."""
         return self.n_blocks > 1
 
     @cached_property
     def domain(self) -> FeasibleSet:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The x for which every second stage has a solution, known by a separation oracle."""
-        return SeparationOracle(self.separate, self.dim, nearby=_unknown)
+        """The x for which every second stage has a solution, given by a separation oracle."""
+        return SeparationOracle(self.separate, self.dim, nearby=_nowhere)
 
     def separate(self, x: Array) -> list[HalfSpace]:
         """Return half-spaces that cut x off, one per scenario without a solution."""
@@ -182,8 +181,7 @@ class ValueFunction(OnDemandRisk):
         return list(found.values())
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
-        """Return the values of the blocks, and cuts from dual solutions; inf and zeros outside `domain`."""
-        solved = [answer for answer in self._answers(x) if isinstance(answer, Solved)]
+        solved = [answer for answer in self._answers(x) if isinstance(answer, SolvedStage)]
         if len(solved) < len(self.stages):
             zeros = np.zeros((self.n_blocks, self.dim))
             nothing = np.zeros(self._starts[-1])
@@ -202,7 +200,6 @@ class ValueFunction(OnDemandRisk):
         return Estimate(np.maximum(values, slopes @ x + offsets), slopes, offsets, multipliers)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, for dual points of all scenarios."""
         parts = np.split(u, self._starts[1:-1])
         return self._summed(stage.cut(part) for stage, part in zip(self.stages, parts, strict=True))
 
@@ -213,15 +210,15 @@ class ValueFunction(OnDemandRisk):
             offsets[group] += weight * offset
         return slopes, offsets
 
-    def _answers(self, x: Array) -> list[Solved | HalfSpace]:
-        """Return a solution, or a half-space, per scenario; those of the last point are kept."""
+    def _answers(self, x: Array) -> list[Answer]:
+        """Return a solution, or a half-space, per scenario; the answers at the last point are stored."""
         with self._lock:
             if self._last is None or not np.array_equal(self._last[0], x):
                 self._last = x.copy(), self._solve(x.copy())
             return self._last[1]
 
-    def _solve(self, x: Array) -> list[Solved | HalfSpace]:
-        def share(worker: Any) -> list[Solved | HalfSpace]:
+    def _solve(self, x: Array) -> list[Answer]:
+        def share(worker: Any) -> list[Answer]:
             scenarios, solver = worker
             return [solver(self.stages[number], x) for number in scenarios]
 
@@ -233,13 +230,13 @@ class ValueFunction(OnDemandRisk):
     def extensive(self, x: Any = None) -> Any:
         """Return the whole as one cvxpy problem: x, and a copy of the second stage for every scenario.
 
-        Its objective is f alone; add that of the first stage, and its constraints, to compare.
+        Its objective is f alone; add the objective and the constraints of the first stage to compare.
 
         Parameters
         ----------
         x : cvxpy.Variable of shape (dim,), optional
-            The first stage, of a value function that was made from linear stages; by default a new one. Else
-            it is the variable that was given.
+            The first stage, if the value function was made from linear stages; by default a new variable.
+            One made from a cvxpy problem has its variable.
 
         Returns
         -------
@@ -250,14 +247,14 @@ class ValueFunction(OnDemandRisk):
         InvalidInputError
             If it was made from stages of which one is not linear.
         """
-        from cutplane.decomposition.extensive import of_cvxpy, of_linear
+        from cutplane.decomposition.canonical import linear_written_out, written_out
 
         if self._model is not None:
-            return of_cvxpy(*self._model, self.weights)
+            return written_out(*self._model, self.weights)
         if not all(isinstance(stage, LinearStage) for stage in self.stages):
             raise InvalidInputError("extensive() needs linear stages, or the cvxpy problem they come from.")
-        return of_linear(self.stages, self.weights, x)
+        return linear_written_out(self.stages, self.weights, x)
 
 
-def _unknown(x: Array) -> None:
-    """Propose no point of the domain: the best one is as good as one on the boundary."""
+def _nowhere(x: Array) -> None:
+    """Propose no point of the domain, because the best one found is as good as one on the boundary."""

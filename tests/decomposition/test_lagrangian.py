@@ -35,7 +35,7 @@ def test_generalised_assignment(seed):
         LinearSubproblem(costs[i], weights[[i]], row_upper=capacities[i], upper=1.0, integrality=True)
         for i in range(agents)
     ]
-    dual = cut.LagrangianDual(knapsacks, [np.eye(jobs)] * agents, np.ones(jobs))
+    dual = cut.LagrangianDual(knapsacks, [sparse.eye_array(jobs, format="csr")] * agents, np.ones(jobs))
     result = solved(dual)
     columns = [
         (i, x)
@@ -87,63 +87,6 @@ def test_cutting_stock_as_a_lagrangian_dual():
     assert -result.objective == pytest.approx(whole_patterns(), rel=1e-6)
     assert result.primal[-1] == pytest.approx(whole_patterns(), rel=1e-6)
     assert (result.primal[:-1] >= DEMANDS - 1e-6).all()
-
-
-def test_cutting_stock_by_separation_of_the_dual():
-    """Prices of lengths such that no pattern is worth more than a roll; the multipliers count the rolls."""
-    P = patterns()
-
-    @cut.separation_oracle
-    def affordable(prices):
-        worth = P @ prices
-        best = P[np.argmax(worth)].astype(float)
-        return [] if worth.max() <= 1.0 + 1e-9 else [cut.HalfSpace(best, 1.0)]
-
-    prices = cut.Problem(cut.LinearObjective(-DEMANDS), feasible_set=cut.Box(0, 1) & affordable)
-    result = prices.solve(tol=1e-7)
-    assert -result.objective == pytest.approx(whole_patterns(), rel=1e-6)
-
-
-def network(seed, nodes=6, commodities=3):
-    rng = np.random.default_rng(seed)
-    arcs = [(i, j) for i in range(nodes) for j in range(nodes) if i != j and rng.random() < 0.6]
-    arcs += [(i, (i + 1) % nodes) for i in range(nodes) if (i, (i + 1) % nodes) not in arcs]
-    incidence = np.zeros((nodes, len(arcs)))
-    for a, (i, j) in enumerate(arcs):
-        incidence[i, a], incidence[j, a] = 1.0, -1.0
-    supply = np.zeros((commodities, nodes))
-    for k in range(commodities):
-        source, sink = rng.choice(nodes, 2, replace=False)
-        supply[k, [source, sink]] = 4.0, -4.0
-    return incidence, rng.uniform(1, 10, (commodities, len(arcs))), supply
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_multicommodity_flow(seed):
-    incidence, costs, supply = network(seed)
-    arcs, commodities = incidence.shape[1], len(supply)
-    capacity = np.full(arcs, 5.0)
-    flows = [
-        LinearSubproblem(costs[k], sparse.csr_array(incidence), supply[k], supply[k], upper=4.0)
-        for k in range(commodities)
-    ]
-    unit = sparse.eye_array(arcs, format="csr")
-    dual = cut.LagrangianDual(flows, [unit] * commodities, capacity, sense="<=")
-    result = solved(dual)
-    assert (result.x >= 0.0).all()
-    rows = np.hstack([np.eye(arcs)] * commodities)
-    whole = linprog(
-        costs.ravel(),
-        A_ub=rows,
-        b_ub=capacity,
-        A_eq=np.kron(np.eye(commodities), incidence),
-        b_eq=supply.ravel(),
-        bounds=(0.0, 4.0),
-    )
-    assert -result.objective == pytest.approx(whole.fun, rel=1e-6)
-    assert sum(result.primal).max() <= 5.0 + 1e-6
-    for k in range(commodities):
-        assert incidence @ result.primal[k] == pytest.approx(supply[k], abs=1e-7)
 
 
 def test_subproblems_may_be_functions_and_cvxpy_problems():
@@ -212,44 +155,6 @@ def test_what_does_not_fit_is_refused():
         CvxpySubproblem(cp.Problem(cp.Minimize(0), [x >= 1, x <= 0]), x)(np.zeros(1))
     with pytest.raises(cut.InvalidInputError, match="that minimises"):
         CvxpySubproblem(cp.Problem(cp.Maximize(cp.sum(x))), x)
-
-
-def commitment(start, least, most, fixed, fuel, periods):
-    """Return a unit, a programme in (on, started, power), and its vertices with their costs."""
-    n = periods
-    on, started, power = np.eye(3 * n)[:n], np.eye(3 * n)[n : 2 * n], np.eye(3 * n)[2 * n :]
-    before = np.vstack([np.zeros(3 * n), on[:-1]])
-    rows = np.vstack([started - on + before, power - least * on, most * on - power])
-    costs = np.concatenate([np.full(n, fixed), np.full(n, start), np.full(n, fuel)])
-    upper = np.concatenate([np.ones(2 * n), np.full(n, most)])
-    whole = np.arange(3 * n) < 2 * n
-    unit = LinearSubproblem(costs, rows, row_lower=0.0, upper=upper, integrality=whole)
-    vertices = []
-    for levels in itertools.product((0.0, least, most), repeat=n):
-        runs = np.array(levels) > 0.0
-        starts = np.append(runs[0], runs[1:] & ~runs[:-1])
-        x = np.concatenate([runs, starts, levels]).astype(float)
-        vertices.append((costs @ x, x[2 * n :]))
-    return unit, vertices
-
-
-def test_unit_commitment():
-    demand = np.array([3.0, 7.0, 9.0, 4.0])
-    parameters = [(5.0, 2.0, 5.0, 1.0, 1.0), (2.0, 1.0, 4.0, 0.5, 2.0), (0.0, 1.0, 3.0, 0.2, 4.0)]
-    units, vertices = zip(*(commitment(*each, demand.size) for each in parameters), strict=True)
-    power = np.hstack([np.zeros((4, 8)), np.eye(4)])
-    dual = cut.LagrangianDual(units, [power] * 3, demand, sense=">=")
-    result = solved(dual)
-    columns = [(cost, x, k) for k, found in enumerate(vertices) for cost, x in found]
-    master = linprog(
-        [cost for cost, _, _ in columns],
-        A_ub=-np.array([x for _, x, _ in columns]).T,
-        b_ub=-demand,
-        A_eq=np.array([np.eye(3)[k] for _, _, k in columns]).T,
-        b_eq=np.ones(3),
-    )
-    assert -result.objective == pytest.approx(master.fun, rel=1e-6)
-    assert (sum(power @ x for x in result.primal) >= demand - 1e-6).all()
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e-5, 1.0, 1e8])

@@ -158,168 +158,94 @@ def test_files_are_named_or_found_beside_the_core(tmp_path):
         read_smps(core)
 
 
-@pytest.mark.parametrize(
-    "changes, said",
-    [
-        ({"core": "nonsense\n"}, "tiny.cor, line 1: the section NONSENSE is not read"),
-        (
-            {"time": TIME.replace("y1  ", "y9  ")},
-            "tiny.tim, line 4: the period 'TIME2' begins at 'y9', 'CAP1', not in the core",
-        ),
-        ({"time": TIME.replace("PERIODS       LP", "PERIODS       EXPLICIT")}, "first column and row"),
-        ({"time": TIME.replace("    y1        CAP1                     TIME2\n", "")}, "two periods"),
-        (
-            {"time": TIME.replace("CAP1", "DEM1")},
-            "line 4: the row .* of the first stage has the column 'y1' of the second",
-        ),
-        ({"stoch": INDEP.replace("DISCRETE", "NORMAL")}, "line 3: 'INDEP NORMAL' is not read"),
-        ({"stoch": INDEP.replace("INDEP", "TREES")}, "line 3: the section TREES DISCRETE is not read"),
-        ({"stoch": INDEP.replace("0.75", "0.5")}, "line 3: probabilities of this section sum to 0.75"),
-        ({"stoch": INDEP.replace("0.75", "much")}, "line 5: 'much' in .* is no finite number"),
-        ({"stoch": INDEP.replace("INDEP         DISCRETE\n", "")}, "in no section"),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_said(changes, said, tmp_path):
-    files = {"stoch": INDEP} | changes
-    with pytest.raises(cut.InvalidInputError, match=said):
-        read_smps(write(tmp_path, **files))
-
-
-def test_random_entries_outside_of_the_second_stage_are_refused(tmp_path):
-    for old, new, said in (
-        ("RHS       DEM1", "RHS       BUDGET", "line 4: The random row 'BUDGET'"),
-        ("y1        COST", "x1        COST", "line 8: The cost of 'x1'"),
-    ):
-        with pytest.raises(cut.InvalidInputError, match=said):
-            read_smps(write(tmp_path, INDEP.replace(old, new)))
+def test_too_many_scenarios_are_not_written_out(tmp_path):
     many = read_smps(write(tmp_path, INDEP))
     object.__setattr__(many, "random", many.random * 5)
     with pytest.raises(cut.InvalidInputError, match="too many to write out"):
         many.value_function()
 
 
-def core_with(old, new):
-    assert old in CORE
-    return {"core": CORE.replace(old, new)}
-
-
-def stoch_with(old, new, stoch=INDEP):
-    assert old in stoch
-    return {"stoch": stoch.replace(old, new)}
-
-
 MAX = CORE.replace("ROWS\n", "OBJSENSE\n    MAX\nROWS\n", 1)
-SET = " UP BND       x2 "
+WRONG = r"""
+core|NAME          tiny|nonsense|tiny.cor, line 1: the section NONSENSE is not read
+core|    x2        COST|    M1  'MARKER'  'INTORG'\n    x2        COST|cor, line 15: .*'x2' is int
+core| UP BND       x2 | UI BND       x2 |cor, line 27: .*'x2' is int
+core| UP BND       x2 | LI BND       x2 |cor, line 27: .*'x2' is int
+core| UP BND       x2 | BV BND       x2 |cor, line 27: .*'x2' is int
+core| UP BND       x2 | SC BND       x2 |cor, line 27: .*'x2' is semi
+core| UP BND       x2 | SI BND       x2 |cor, line 27: .*'x2' is semi
+core| UP BND       x2 | XX BND       x2 |line 27: the bound 'XX' is not read
+core| UP BND       x2 | UP BND       xx |line 27: there is no column 'xx'
+core| UP BND       x2 | UP OTHER     x2 |line 28: there is a second set of bounds, 'BND'
+core|x2                   8.0|x2                  -8.0|line 27: .*upper bound -8 and none below
+core|x2                   8.0|x2                   nan|line 27: 'nan' in .* is no number
+core|x2                   8.0|x2                   8_0|line 27: '8_0' in .* is no number
+core|x2                   8.0|x2|line 27
+core|BUDGET              12.0|BUDGET               inf|line 24: 'inf' in .* is no finite number
+core|BUDGET              12.0|BUDGET              1e15|RHS BUDGET 1e15 .* is 1e.15
+core|RHS       DEM2|RHS2      DEM2|line 25: there is a second right-hand side, 'RHS2'
+core|DEM2                 2.0|DEM1                 2.0|line 25: the row 'DEM1' has two right
+core|DEM2                 2.0|DEM3                 2.0|line 25: there is no row 'DEM3'
+core| L  CAP2| L  CAP1|line 8: the row 'CAP1' is given twice
+core| L  CAP2| X  CAP2|line 8: a row must be N, L, G or E
+core| N  COST\n||line 11: there is no row 'COST'
+core|    y1        DEM1|    x1        DEM1|line 18: the lines of the column 'x1' must follow
+core|RATIO               -1.0|BUDGET              -1.0|line 13: the column 'x1' has the row 'B
+core|BOUNDS\n|QUADOBJ\n|line 26: the section QUADOBJ is not read
+core|BOUNDS\n|RHS\n|line 26: there is a second section RHS
+core|BOUNDS\n|RANGES\n    RNG       COST      1.0\nBOUNDS\n|line 27: .* of type N and cannot
+core|BOUNDS\n|RANGES\n    RNG       DEM2      1.0   DEM2      1.0\nBOUNDS\n|line 27: .* has two ranges
+core|ROWS\n|OBJSENSE\n    LEAST\nROWS\n|line 4: OBJSENSE must be MIN or MAX
+core|ROWS\n|OBJSENSE\nROWS\n|the section OBJSENSE says neither
+core|ENDATA\n||cor, line 31: the file is cut off
+core|ENDATA\n|ENDATA\n x\n|cor, line 32: 'x' follows ENDATA
+core|*||cor, line 1: the file is cut off
+time|*||tim, line 1: the file is cut off
+time|ENDATA\n||tim, line 5: the file is cut off
+time|    x1        BUDGET|    x2        BUDGET|line 3: the first period must begin
+time|    x1        BUDGET|    x1        CAP1  |line 3: the first period must begin
+time|y1  |y9  |tiny.tim, line 4: the period 'TIME2' begins at 'y9', 'CAP1', not in the core
+time|PERIODS       LP|PERIODS       EXPLICIT|first column and row
+time|    y1        CAP1                     TIME2\n||two periods
+time|CAP1|DEM1|line 4: the row .* of the first stage has the column 'y1' of the second
+stoch|*||sto, line 1: the file is cut off
+stoch|*|STOCH tiny\nENDATA\n|sto, line 2: the section ENDATA is not read here
+stoch|*|STOCH tiny\nINDEP DISCRETE\nENDATA\n|sto, line 2: the section INDEP is empty
+stoch|ENDATA\n||sto, line 14: the file is cut off
+stoch|           0.9\n|\n|sto, line 10
+stoch|DISCRETE|NORMAL|line 3: 'INDEP NORMAL' is not read
+stoch|INDEP|TREES|line 3: the section TREES DISCRETE is not read
+stoch|0.75|0.5|line 3: probabilities of this section sum to 0.75
+stoch|0.75|much|line 5: 'much' in .* is no finite number
+stoch|INDEP         DISCRETE\n||in no section
+stoch|    x2        CAP2|    xx        CAP2|sto, line 10: The random column 'xx' is not in the core
+stoch|    x2        CAP2|    x2        CAP9|sto, line 10: The random row 'CAP9' is not
+stoch|0.25\n|-0.25\n|sto, line 4: the probability -0.25 is not between 0 and 1
+stoch|0.25\n|nan\n|sto, line 4: 'nan' in
+stoch|0.25\n|1.25\n|sto, line 4: the probability 1.25
+stoch|TIME2    0.75|TIME3    0.75|sto, line 5: 'TIME3' is no period
+stoch|0.75\n|0.75 9\n|sto, line 5
+stoch|RHS       DEM1|RHS       BUDGET|line 4: The random row 'BUDGET'
+stoch|y1        COST|x1        COST|line 8: The cost of 'x1'
+scenarios| SC dear      high| SC dear      hgih|sto, line 7: there is no scenario 'hgih'
+scenarios| SC dear | SC high |sto, line 7: the scenario 'high' is given twice
+scenarios| SC low| XC low|sto, line 3: .* must be SC, a name
+blocks| BL DEMAND    TIME2     0.25| BL DEMAND    TIME2|sto, line 3: .* must be BL, a block
+blocks|DEM2    1.0|DEM1    1.0|sto, line 4: .'RHS', 'DEM1'. is given twice
+blocks|    y2        COST      0.3|    y1        COST      0.3|is random twice
+"""
 
 
-@pytest.mark.parametrize(
-    "changes, said",
-    [
-        (
-            core_with("    x2        COST", "    M1  'MARKER'  'INTORG'\n    x2        COST"),
-            "cor, line 15: .*'x2' is int",
-        ),
-        *(
-            (core_with(SET, f" {kind} BND       x2 "), f"cor, line 27: .*'x2' is {what}")
-            for kind, what in (("UI", "int"), ("LI", "int"), ("BV", "int"), ("SC", "semi"), ("SI", "semi"))
-        ),
-        (core_with(SET, " XX BND       x2 "), "line 27: the bound 'XX' is not read"),
-        (core_with(SET, " UP BND       xx "), "line 27: there is no column 'xx'"),
-        (core_with(SET, " UP OTHER     x2 ") | {}, "line 28: there is a second set of bounds, 'BND'"),
-        (
-            core_with("x2                   8.0", "x2                  -8.0"),
-            "line 27: .*upper bound -8 and none below",
-        ),
-        (
-            core_with("x2                   8.0", "x2                   nan"),
-            "line 27: 'nan' in .* is no number",
-        ),
-        (
-            core_with("x2                   8.0", "x2                   8_0"),
-            "line 27: '8_0' in .* is no number",
-        ),
-        (core_with("x2                   8.0", "x2"), "line 27"),
-        (
-            core_with("BUDGET              12.0", "BUDGET               inf"),
-            "line 24: 'inf' in .* is no finite number",
-        ),
-        (core_with("BUDGET              12.0", "BUDGET              1e15"), "RHS BUDGET 1e15 .* is 1e.15"),
-        (core_with("RHS       DEM2", "RHS2      DEM2"), "line 25: there is a second right-hand side, 'RHS2'"),
-        (
-            core_with("DEM2                 2.0", "DEM1                 2.0"),
-            "line 25: the row 'DEM1' has two right",
-        ),
-        (
-            core_with("DEM2                 2.0", "DEM3                 2.0"),
-            "line 25: there is no row 'DEM3'",
-        ),
-        (core_with(" L  CAP2", " L  CAP1"), "line 8: the row 'CAP1' is given twice"),
-        (core_with(" L  CAP2", " X  CAP2"), "line 8: a row must be N, L, G or E"),
-        (core_with(" N  COST\n", ""), "line 11: there is no row 'COST'"),
-        (
-            core_with("    y1        DEM1", "    x1        DEM1"),
-            "line 18: the lines of the column 'x1' must follow",
-        ),
-        (
-            core_with("RATIO               -1.0", "BUDGET              -1.0"),
-            "line 13: the column 'x1' has the row 'B",
-        ),
-        (core_with("BOUNDS\n", "QUADOBJ\n"), "line 26: the section QUADOBJ is not read"),
-        (core_with("BOUNDS\n", "RHS\n"), "line 26: there is a second section RHS"),
-        (
-            core_with("BOUNDS\n", "RANGES\n    RNG       COST      1.0\nBOUNDS\n"),
-            "line 27: .* of type N and cannot",
-        ),
-        (core_with("ROWS\n", "OBJSENSE\n    LEAST\nROWS\n"), "line 4: OBJSENSE must be MIN or MAX"),
-        (core_with("ROWS\n", "OBJSENSE\nROWS\n"), "the section OBJSENSE says neither"),
-        (core_with("ENDATA\n", ""), "cor, line 31: the file is cut off"),
-        (core_with("ENDATA\n", "ENDATA\n x\n"), "cor, line 32: 'x' follows ENDATA"),
-        ({"core": ""}, "cor, line 1: the file is cut off"),
-        ({"time": ""}, "tim, line 1: the file is cut off"),
-        ({"time": TIME.replace("ENDATA\n", "")}, "tim, line 5: the file is cut off"),
-        (
-            {"time": TIME.replace("    x1        BUDGET", "    x2        BUDGET")},
-            "line 3: the first period must begin",
-        ),
-        (
-            {"time": TIME.replace("    x1        BUDGET", "    x1        CAP1  ")},
-            "line 3: the first period must begin",
-        ),
-        ({"stoch": ""}, "sto, line 1: the file is cut off"),
-        ({"stoch": "STOCH tiny\nENDATA\n"}, "sto, line 2: the section ENDATA is not read here"),
-        ({"stoch": "STOCH tiny\nINDEP DISCRETE\nENDATA\n"}, "sto, line 2: the section INDEP is empty"),
-        ({"stoch": INDEP.replace("ENDATA\n", "")}, "sto, line 14: the file is cut off"),
-        ({"stoch": INDEP[: INDEP.index("0.9")]}, "sto, line 10"),
-        (
-            stoch_with("    x2        CAP2", "    xx        CAP2"),
-            "sto, line 10: The random column 'xx' is not in the core",
-        ),
-        (
-            stoch_with("    x2        CAP2", "    x2        CAP9"),
-            "sto, line 10: The random row 'CAP9' is not",
-        ),
-        (stoch_with("0.25\n", "-0.25\n"), "sto, line 4: the probability -0.25 is not between 0 and 1"),
-        (stoch_with("0.25\n", "nan\n"), "sto, line 4: 'nan' in"),
-        (stoch_with("0.25\n", "1.25\n"), "sto, line 4: the probability 1.25"),
-        (stoch_with("TIME2    0.75", "TIME3    0.75"), "sto, line 5: 'TIME3' is no period"),
-        (stoch_with("0.75\n", "0.75 9\n"), "sto, line 5"),
-        (
-            stoch_with(" SC dear      high", " SC dear      hgih", SCENARIOS),
-            "sto, line 7: there is no scenario 'hgih'",
-        ),
-        (stoch_with(" SC dear ", " SC high ", SCENARIOS), "sto, line 7: the scenario 'high' is given twice"),
-        (stoch_with(" SC low", " XC low", SCENARIOS), "sto, line 3: .* must be SC, a name"),
-        (
-            stoch_with(" BL DEMAND    TIME2     0.25", " BL DEMAND    TIME2", BLOCKS),
-            "sto, line 3: .* must be BL, a block",
-        ),
-        (stoch_with("DEM2    1.0", "DEM1    1.0", BLOCKS), "sto, line 4: .'RHS', 'DEM1'. is given twice"),
-        (stoch_with("    y2        COST      0.3", "    y1        COST      0.3", BLOCKS), "is random twice"),
-    ],
-)
-def test_no_line_is_skipped(changes, said, tmp_path):
+@pytest.mark.parametrize("case", WRONG.strip("\n").split("\n"))
+def test_no_line_is_skipped(case, tmp_path):
+    """A case: the file, the text in it that is replaced (* for all), the other text, the error."""
+    kind, old, new, said = (part.replace("\\n", "\n") for part in case.split("|"))
+    files = {"core": CORE, "time": TIME, "stoch": INDEP, "blocks": BLOCKS, "scenarios": SCENARIOS}
+    assert old in files[kind] or old == "*"
+    text = new if old == "*" else files[kind].replace(old, new)
+    changed = "stoch" if kind in ("blocks", "scenarios") else kind
     with pytest.raises(cut.InvalidInputError, match=said):
-        read_smps(write(tmp_path, **({"stoch": INDEP} | changes)))
+        read_smps(write(tmp_path, **{"stoch": INDEP, changed: text}))
 
 
 @pytest.mark.parametrize("text", [MAX, MAX.replace("OBJSENSE\n    MAX", "OBJSENSE MAXIMIZE")])

@@ -9,10 +9,9 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.decomposition import canonical
-from cutplane.decomposition.bases import KnownBases, charged
 from cutplane.decomposition.conic import ConicStage
-from cutplane.decomposition.recourse import LinearRecourse
-from cutplane.decomposition.stage import LinearStage, Solved
+from cutplane.decomposition.recourse import KnownBases, LinearRecourse
+from cutplane.decomposition.stage import LinearStage, SolvedStage
 from cutplane.pieces.forms import LinearForm
 
 DIM, ROWS, COLUMNS = 3, 4, 5
@@ -173,18 +172,6 @@ def test_cuts_and_half_spaces_serve_another_first_stage():
     assert again.objective == pytest.approx(warm.objective, rel=1e-7)
 
 
-def test_methods_agree():
-    problem, x, scenarios = programme("bounded", np.random.default_rng(4))
-    Q = cut.ValueFunction(problem, x, scenarios)
-    first_stage = cut.Problem(Q + cut.LinearObjective(COSTS), feasible_set=cut.Box(0, 6))
-    found = [
-        first_stage.solve(method, tol=1e-7)
-        for method in (cut.Kelley(), cut.LevelBundle(), cut.ProximalBundle())
-    ]
-    assert [result.status for result in found] == ["OPTIMAL"] * 3
-    assert [result.objective for result in found] == pytest.approx([whole(Q, x)] * 3, rel=1e-6)
-
-
 def test_an_unbounded_second_stage_is_named():
     x, y = cp.Variable(1), cp.Variable(1)
     with pytest.raises(cut.OracleError, match="unbounded below"):
@@ -281,7 +268,7 @@ class Rough:
         return np.zeros(1), self.height
 
     def solver(self):
-        return lambda stage, x: Solved(stage.value, np.zeros(1))
+        return lambda stage, x: SolvedStage(stage.value, np.zeros(1))
 
 
 def test_each_scenario_is_worth_the_better_of_its_solution_and_its_dual_point():
@@ -348,5 +335,5 @@ def test_what_a_solution_violates_is_charged_to_its_value():
     numbers = np.array([-1.0]), np.array([np.inf]), np.array([2.0]), np.array([0.0]), np.array([np.inf])
     stage = LinearStage(-one, one, *numbers, np.zeros(1))
     form = LinearForm(stage.cost, stage.lower, stage.upper, stage.W, stage.row_lower, stage.row_upper)
-    solved = charged(stage, form, np.zeros(1), np.array([-5e-10]), np.zeros(1))
+    solved = stage.solved(form, np.zeros(1), np.array([-5e-10]), np.zeros(1))
     assert solved.value == 0.0

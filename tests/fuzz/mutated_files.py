@@ -458,8 +458,7 @@ def read_core(path: Path) -> Any:
     """Return the same of the package's reader."""
     from cutplane.decomposition.mps import Lines, MpsReader
 
-    lines = Lines(path)
-    lp = lines.parsed(lambda found: MpsReader(lines, False).read(found))
+    lp = Lines(path).parsed(lambda lines: MpsReader(False).read(lines))
     if lp.unused:
         warnings.warn("rows of type N", stacklevel=1)
     return [
