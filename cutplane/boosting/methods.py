@@ -99,7 +99,6 @@ class EdgeRisk(Risk):
         return f"EdgeRisk({self.pool.learner!r}, {self.dim} examples)"
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the edge at the distribution x, and the margins of the hypothesis that has it."""
         edge, k = self.pool.query(x)
         return edge, self.pool.columns[k].copy()
 
@@ -128,7 +127,6 @@ class SmoothedMargin(ImagedRisk):
     exact: bool = True
 
     def image(self, x: Array) -> Projected:
-        """Return the margins x with the worst distribution for them: the entropic projection."""
         minimum = RelativeEntropy(1.0 / self.dim, self.lam).conjugate_minimiser(
             x, CappedSimplex(1.0 / self.nu, self.dim)
         )
@@ -136,19 +134,15 @@ class SmoothedMargin(ImagedRisk):
         return Projected(x, minimum.x, -minimum.value)
 
     def values(self, z: Projected) -> float:
-        """Return the value."""
         return z.value
 
     def slopes(self, z: Projected) -> Array:
-        """Return minus the distribution."""
         return -z.distribution
 
     def combine(self, z0: Projected, z1: Projected, t: float) -> Projected:
-        """Return the image between two others: another projection."""
         return self.image(z0.margins + t * (z1.margins - z0.margins))
 
     def line(self, z0: Projected, z1: Projected) -> Line:
-        """Return t -> f(theta_0 + t (theta_1 - theta_0))."""
         direction = z1.margins - z0.margins
 
         def evaluate(t: float) -> tuple[float, float]:
@@ -184,7 +178,6 @@ class HypothesisHull(FeasibleSet):
         return f"HypothesisHull({self.pool.learner!r}, {self.dim} examples)"
 
     def violation(self, x: Array) -> float:
-        """Return how far x is outside the cube [-1, 1]^m, which holds the hull."""
         return float(max(0.0, np.abs(x).max() - 1.0))
 
     def minimise_linear(self, v: Array) -> Array:

@@ -90,7 +90,7 @@ class BoostingResult(BaseResult):
     soft_margin : float
         The mean of the nu least margins of the ensemble on the training data.
     edge : float
-        No ensemble has a larger soft margin; relative to what the weak learner can find unless `is_global`.
+        No ensemble has a larger soft margin; relative to the hypotheses found unless `is_global`.
     distribution : ndarray of shape (m,)
         The distribution of the examples at which the best hypothesis has that edge.
     margins : ndarray of shape (m,)
@@ -99,7 +99,7 @@ class BoostingResult(BaseResult):
         Whether the weak learner is exact, so that `edge` bounds the soft margin of every ensemble.
     status : Status
         OPTIMAL only if the gap is within the tolerance and `is_global`; TARGET if it is within the tolerance
-        relative to what the weak learner found.
+        relative to the hypotheses that the weak learner found.
     reason : str
     history : History
         Of every round; its bounds are `soft_margin` and `edge` so far.
@@ -189,7 +189,7 @@ class BoostingResult(BaseResult):
     def _true_margin(self, problem: SoftMargin, problems: list[str]) -> float:
         weights = self.ensemble.weights
         if (weights < 0.0).any() or abs(float(weights.sum()) - 1.0) > _AGREEMENT:
-            problems.append("the weights of the ensemble are not those of a mean")
+            problems.append("the weights of the ensemble are negative or do not sum to 1")
         margins = problem.y * self.ensemble.decision_function(problem.X)
         i = int(np.abs(margins - self.margins).argmax())
         if abs(margins[i] - self.margins[i]) > _AGREEMENT:
@@ -246,7 +246,7 @@ class BoostingResult(BaseResult):
         return plot_margins({"": self.margins}, self.soft_margin, ax=ax)
 
     def _facts(self) -> dict[str, Any]:
-        bound = "global" if self.is_global else "relative to what the weak learner can find"
+        bound = "global" if self.is_global else "relative to the hypotheses of the weak learner"
         return {
             "soft margin": f"{self.soft_margin:.10g}",
             "edge": f"{self.edge:.10g} ({bound})",

@@ -29,8 +29,8 @@ _FINE = 1e-3
 class SoftMargin:
     """maximise rho - 1/nu sum_i xi_i over ensembles w: y_i sum_h w_h h(x_i) >= rho - xi_i, xi >= 0.
 
-    The hypotheses h are those of a weak learner: too many to list, they are found one by one, each as the one
-    that is best for a distribution of the examples (column generation). The dual is ``min over d in D of
+    A weak learner has the hypotheses h: too many to list, they are found one by one, each as the best one for
+    a distribution of the examples (column generation). The dual is ``min over d in D of
     max_h sum_i d_i y_i h(x_i)`` with the capped simplex ``D = {0 <= d_i <= 1/nu, sum d = 1}``.
 
     Parameters
@@ -112,8 +112,8 @@ class SoftMargin:
         early_stopping : EarlyStopping, optional
             Stops, with status INTERRUPTED, when the error on other data no longer falls.
         callback : callable, optional
-            Called after each round with the `State`, whose bounds are those of the soft margin; if it returns
-            True, the run ends with status INTERRUPTED.
+            Called after each round with the `State` and its bounds of the soft margin; if it returns True,
+            the run ends with status INTERRUPTED.
         progress, log : bool, default False
             Show a live display; print a line per round.
 
@@ -142,7 +142,6 @@ class SoftMarginGap(StoppingRule):
     exact: bool
 
     def __call__(self, state: State) -> Stop | None:
-        """Compare the absolute gap."""
         gap = state.upper_bound - state.lower_bound
         if gap > self.tol:
             return None

@@ -1,8 +1,8 @@
 """Decision stumps: compiled passes over sorted features, without the interpreter lock.
 
-`codes` are those of `SortedFeatures`. The sum s of u = d y over the examples from an end of a feature as far
-as a split is what the split moves from one side to the other, so that the edge of the stump is the total of u
-minus 2 s, or its negative.
+`codes` are defined in `SortedFeatures`. With s the sum of u = d y over the examples from an end of a feature
+to a split, the edge of the stump is the total of u minus 2 s, or its negative, because the split changes the
+sign of these examples.
 """
 
 from __future__ import annotations

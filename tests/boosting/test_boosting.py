@@ -131,23 +131,6 @@ def test_stumps_certify_the_optimum_over_all_stumps():
     assert result.soft_margin == pytest.approx(optimum, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_weak_duality_proves_it_for_thirty_thousand_stumps():
-    X, y = load_breast_cancer(return_X_y=True)
-    y = 2.0 * y - 1.0
-    nu = 0.1 * y.size
-    result = SoftMargin(X, y, nu, DecisionStumps()).solve(tol=1e-6)
-    d = result.distribution
-    assert (
-        (d >= 0.0).all() and (d <= 1.0 / nu * (1.0 + 1e-9)).all() and d.sum() == pytest.approx(1.0, abs=1e-9)
-    )
-    upper = ((d * y) @ all_stumps(X)).max()
-    lower = np.sort(y * result.ensemble.decision_function(X))[: int(nu)]
-    rest = nu - int(nu)
-    outlier = np.sort(y * result.ensemble.decision_function(X))[int(nu)]
-    assert (lower.sum() + rest * outlier) / nu == pytest.approx(upper, abs=1e-6)
-
-
 @given(st.integers(0, 10**6), st.floats(1.0, 30.0), st.floats(0.01, 10.0))
 @settings(max_examples=25, deadline=None)
 def test_the_smoothed_margin_has_the_gradient_of_its_values(seed, nu, lam):
@@ -175,22 +158,6 @@ def test_a_learner_that_is_not_exact_gives_a_relative_bound():
         edges = np.array([result.distribution @ (y * h.predict(X)) for h in result.hypotheses])
         assert edges.max() <= result.edge + 1e-12
         assert (result.ensemble.predict(X) == y).mean() > 0.95
-
-
-@pytest.mark.parametrize("method", [LPBoost(), ERLPBoost(), MLPBoost()], ids=repr)
-def test_ctrl_c_and_callbacks_return_the_best_ensemble(method):
-    X, y = load_breast_cancer(return_X_y=True)
-    problem = SoftMargin(X, 2.0 * y - 1.0, 20, DecisionStumps())
-
-    def interrupt(state):
-        if state.iteration == 5:
-            raise KeyboardInterrupt
-
-    for callback in (interrupt, lambda state: state.iteration == 5):
-        result = problem.solve(method, tol=1e-3, callback=callback)
-        assert result.status is cut.Status.INTERRUPTED
-        assert len(result.ensemble) and result.soft_margin <= result.edge
-    assert problem.solve(method, tol=1e-3, max_iter=3).status is cut.Status.MAX_ITER
 
 
 def test_an_interrupt_before_the_first_error_is_known():
