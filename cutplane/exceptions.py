@@ -1,7 +1,7 @@
-"""The errors cutplane raises. Every message names the object, the value that was wrong, and what to do.
+"""The errors cutplane raises. Every message names the object, the wrong value, and a remedy.
 
-Each carries the page of the documentation on its kind, as a note below the message: a file of the folder that
-``python -m sphinx docs docs/_build`` writes, or at the address in the environment's ``CUTPLANE_DOCS``.
+A note below the message names the page of the documentation: a file of the folder that ``python -m sphinx
+docs docs/_build`` writes, or at the address in the environment variable ``CUTPLANE_DOCS``.
 """
 
 from __future__ import annotations
@@ -59,16 +59,10 @@ class BackendError(CutplaneError, RuntimeError):
 
 
 class OutOfMemoryError(CutplaneError, MemoryError):
-    """Memory ran out; the message says where, and what could not be allocated.
+    """Memory ran out; the message says where, and how much could not be allocated."""
 
-    Attributes
-    ----------
-    result : Result, or that of the special problem, or None
-        The best point found before, with its bounds; None if there was none.
-    """
-
-    page = "guide/statuses.html#errors"
     result: Any = None
+    """The best point found before, with its bounds, as a result of a solve; None if there was none."""
 
     def __new__(cls, *arguments: Any) -> OutOfMemoryError:
         """Return an instance: MemoryError.__new__ refuses classes with two bases when Dask unpickles one."""
@@ -76,13 +70,8 @@ class OutOfMemoryError(CutplaneError, MemoryError):
 
 
 class OracleError(CutplaneError, RuntimeError):
-    """An oracle raised an exception, or answered with something that cannot be used.
-
-    Attributes
-    ----------
-    result : Result, or that of the special problem, or None
-        The best point found before the failure, with its bounds; None if the first query failed.
-    """
+    """An oracle raised an exception, or returned something that cannot be used."""
 
     page = "guide/define_your_own.html#a-risk-in-ten-lines"
     result: Any = None
+    """The best point found before, with its bounds, as a result; None if the first query failed."""

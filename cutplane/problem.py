@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "tolerance": "tol",
     "verbose": "log, or progress",
 }
-"""What options are called elsewhere, and here."""
+"""Names of options in other libraries, and here."""
 
 
 def refuse_options(unknown: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Problem(Declaration):
         return f"Problem({self.risk!r}, {self.regularizer!r}, {self.feasible_set!r})"
 
     def formula(self) -> str:
-        r"""Return the problem in LaTeX: what the pieces say of themselves, by name where they say nothing.
+        r"""Return the problem in LaTeX; pieces without a formula are shown by name.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class Problem(Declaration):
         from cutplane.masters.select import as_backend
         from cutplane.methods.auto import as_method
         from cutplane.runtime.clock import clock
-        from cutplane.runtime.memory import memory_for
+        from cutplane.runtime.failures import memory_for
 
         refuse_options(unknown)
         began = clock()
@@ -157,9 +157,8 @@ class Problem(Declaration):
                 if warm_start is not None:
                     proof = change.certificate_inward(warm_start.certificate)
                     if proof is None and x is None and warm_start.x is not None:
-                        x = as_vector(
-                            "warm_start.x", warm_start.x, self.dim
-                        )  # its cuts are of other variables, and rounded in these
+                        # The point only, because the cuts are of other variables, and rounded in these.
+                        x = as_vector("warm_start.x", warm_start.x, self.dim)
                     warm_start = None if proof is None else replace(warm_start, certificate=proof)
                 x = None if x is None else change.inward(x)
             chosen = as_method(method, problem)
@@ -192,10 +191,10 @@ class Problem(Declaration):
         ----------
         method : Method or str, default "auto"
             `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle`, `FrankWolfe`, `Direct`, ..., or the
-            name of one, as in "direct", "proximal" or "ocas"; "auto" chooses by what the pieces offer.
+            name of one, as in "direct", "proximal" or "ocas"; "auto" chooses by the pieces.
         backend : str, Backend or MasterKind, default "auto"
-            Who solves the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or a class of
-            masters of your own (see `cutplane.masters.Master`); others help out where it refuses or fails.
+            The solver of the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or your
+            class of masters (see `cutplane.masters.Master`); others take over where it refuses or fails.
         tol : float, default 1e-4
             Relative certified gap at which the status is OPTIMAL.
         tol_abs : float, default 0
@@ -203,9 +202,9 @@ class Problem(Declaration):
         max_iter : int, default 10000
         time_limit : float, optional
             Seconds; tested after each iteration, between parts of a pass over the data, and inside reduced
-            problems, certificates and the waiting for a cluster. The first point is always evaluated. The
-            time that compilation takes, once for each version of the package on a machine, does not count.
-            A routine whose compilation would end after the limit by the wall clock is interpreted.
+            problems, certificates and the waiting for a cluster. The first point is always evaluated.
+            Compilation, once for each version of the package on a machine, does not count; a routine whose
+            compilation would end after the limit by the wall clock is interpreted.
         max_cuts : int, optional
             The most cuts and half-spaces kept, at least three per block and one (with separation oracles
             two) more; older inactive ones are dropped, active ones are aggregated. Default: no limit.
@@ -216,10 +215,9 @@ class Problem(Declaration):
         stop : StoppingRule, optional
             A further rule, such as ``OracleCalls(100) | TargetReached(3.0)``.
         probes : bool, default True
-            Whether a black box (``risk.black_box``) is asked a few questions more before the status is
-            OPTIMAL, to find mistakes: 1/20 of the calls, at least 4. The reason says that they were asked.
-            Sets and regularizers that the package does not define are asked too: projections, and least
-            values, against points of the set.
+            Whether a black box (``risk.black_box``) gets a few more queries before the status is OPTIMAL, to
+            find mistakes: 1/20 of the calls, at least 4; the reason mentions them. Projections of sets, and
+            least values of regularizers, that the package does not define are tested at points of the set.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the solve ends with status
             INTERRUPTED.
@@ -275,7 +273,7 @@ class Problem(Declaration):
     def path(self, lams: Any = None, *, exact: bool = False, **options: Any) -> Path | ExactPath:
         """Solve for each weight of the regularizer, reusing every cut; or for all weights, exactly.
 
-        Linear models go on from the point of the weight before: with its Gram matrix if the losses have no
+        Linear models start from the solution of the weight before: with its Gram matrix if the losses have no
         kinks, with its multipliers for `L2` if they have, with its vertex if they are piecewise linear and
         the regularizer is an l1 norm. Each weight has a certificate.
 
@@ -287,9 +285,9 @@ class Problem(Declaration):
         exact : bool, default False
             Whether to follow the solution as a function of the weight of an l1 norm, from the least weight at
             which it is zero to the end. With a loss that is quadratic on pieces it is piecewise linear, and
-            its knots are found: see `cutplane.linear.PathTracking`. Squares that are in the regularizer stay
-            as they are. Or, with a loss that is linear on pieces, as a function of the weight of a squared
-            norm, `L2` or that of a kernel machine: see `cutplane.kernels.KernelPathTracking`.
+            its knots are found: see `cutplane.linear.PathTracking`. Squares in the regularizer keep their
+            weight. Or, with a loss that is linear on pieces, as a function of the weight of a squared norm,
+            `L2` or the norm of a kernel machine: see `cutplane.kernels.KernelPathTracking`.
         **options
             Passed to `solve`; those of `iterate`, ``callback``, ``progress`` and ``log`` with `exact`.
 

@@ -19,27 +19,28 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.report.explore import Explorer
 
-_NOTICED = 0.1  # seconds that a person waits without noticing
+_NOTICED = 0.1
+"""Seconds of compilation that are shown, because a person does not notice less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseResult:
-    """What every solve returns; the results of special problems add to it.
+    """The result of any solve; the results of special problems add to it.
 
     Attributes
     ----------
     status : Status
-        OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` says what to do.
+        OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` is advice in words.
     reason : str
         Why the solve ended, in words.
     history : History
         The record of every iteration.
     method : str
-        What was used, also when it was chosen automatically.
+        The method, also when it was chosen automatically.
     x : ndarray or None
-        The best point; special results have a name of their own for it, too.
+        The best point; special results have another name for it, too.
     objective, lower_bound : float
-        The objective at x, and the certified bound that no feasible point is below.
+        The objective at x, and a certified lower bound of it at all feasible points.
     certificate : Certificate
         ``certificate.verify()`` recomputes both.
     """
@@ -56,14 +57,12 @@ class BaseResult:
             """The best point."""
 
         @property
-        def objective(self) -> float:
+        def objective(self) -> float:  # pyright: ignore[reportReturnType]
             """The objective at x."""
-            ...
 
         @property
-        def lower_bound(self) -> float:
+        def lower_bound(self) -> float:  # pyright: ignore[reportReturnType]
             """The certified lower bound."""
-            ...
 
     @property
     def gap(self) -> float:
@@ -118,7 +117,7 @@ class BaseResult:
         return plot_bounds(self.history, ax=ax)
 
     def _facts(self) -> dict[str, Any]:
-        """Return what `repr` shows of a result of this kind, after status and reason."""
+        """Return the entries of `repr` after status and reason."""
         raise NotImplementedError
 
     @property
@@ -150,12 +149,7 @@ class BaseResult:
 
 @dataclass(frozen=True)
 class SpecialCertificate:
-    """The proof of a special result, which keeps what it consists of.
-
-    Parameters
-    ----------
-    result : BaseResult
-    """
+    """The proof of a special result, which is part of the result."""
 
     result: Any
 
@@ -179,19 +173,12 @@ class Result(BaseResult):
     gap, gap_abs : float
         (objective - lower_bound) / max(1e-12 s, |objective|), with s the largest objective that was seen, at
         most 1; and objective - lower_bound.
-    status : Status
-        OPTIMAL only if the certified gap is within the tolerance; ``status.remedy`` says what to do.
-    reason : str
-        Why the solve ended, in words.
-    n_iter : int
-    history : History
-        The record of every iteration.
     certificate : Certificate
         Cuts, multipliers and points; ``certificate.verify()`` recomputes both bounds from the oracles.
-    method, backend : str
-        What was used, also when it was chosen automatically.
-    oracle_calls : int
-    max_cuts : int or None
+    backend : str
+        The solver of the reduced problems, also when it was chosen automatically.
+    status, reason, n_iter, history, method, oracle_calls, max_cuts
+        How the solve ended, and its record.
     """
 
     certificate: Certificate
@@ -218,12 +205,12 @@ class Result(BaseResult):
         """The average of the solutions that the oracle returned, by the multipliers of the lower bound.
 
         An oracle may return its solution as a third value: ``value, subgradient, solution``, with several
-        blocks a sequence of solutions. If the risk is a Lagrangian dual, the multipliers of the cuts average
-        the solutions of the subproblems into one that satisfies the coupling constraints, the columns of a
+        blocks a sequence of solutions. For a Lagrangian dual, the multipliers of the cuts average the
+        solutions of the subproblems into one that satisfies the coupling constraints, the columns of a
         Dantzig-Wolfe master. Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with
-        ``a + b`` and ``a * number``. With several blocks the result is a tuple with an average per block;
-        None where the oracle returned none. Without a lower bound, as in a run that was stopped early, the
-        multipliers are those of the last reduced problem, and before there is one the last solution is taken.
+        ``a + b`` and ``a * number``. With several blocks there is an average for each; None where the oracle
+        returned no solution. Without a lower bound, the multipliers of the last reduced problem are used, or
+        else the last solution.
         """
         return self.certificate.primal
 
@@ -269,28 +256,18 @@ class Result(BaseResult):
         return value_at(expression, [piece.cvxpy_variables for piece in pieces], self.x)
 
     def save(self, path: str | Path) -> Path:
-        """Write cuts, bounds, points and history to a file; `cutplane.load` reads it in any process.
+        """Write cuts, bounds, points and history to the file ``path``; see `BaseResult.save`.
 
-        Solutions of the oracle that are arrays (sparse ones become dense) or numbers are kept, others not.
-
-        Parameters
-        ----------
-        path : str or Path
-            ``.npz`` is appended if it is missing.
-
-        Returns
-        -------
-        Path
-            The file written.
+        Only solutions of the oracle that are arrays (sparse ones become dense) or numbers are written.
         """
         from cutplane.engine.storage import save
 
         return save(self, path)
 
     def explore(self, along: Any = None, region: Any = None) -> Explorer:
-        """Return a picture of the run to step through: cuts, model and bounds, in the order they came.
+        """Return a picture of the run to step through: cuts, model and bounds, in their order.
 
-        Of multipliers and points the last ones are known; `cutplane.explore` runs a method and shows all.
+        It has the last multipliers and points only; `cutplane.explore` runs a method and shows all.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How a solve ended, and what to do about it; the one definition of the gap."""
+"""How a solve ended, with a remedy; the one definition of the gap."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from enum import StrEnum
 
 LEAST = 1e-12
-"""An objective below this share of the largest one that was seen counts as zero in a relative gap, because it
-is what a few thousand roundings of its terms add up to."""
+"""Share of the largest objective seen below which another counts as zero in a relative gap, because a few
+thousand rounding errors of its terms add up to it."""
 
 
 class Status(StrEnum):
-    """How a solve ended; `remedy` says what to do about it. Only OPTIMAL certifies the tolerance."""
+    """How a solve ended. Only OPTIMAL certifies the tolerance."""
 
     remedy: str
-    """What to do about it, in words."""
+    """Advice in words."""
 
     OPTIMAL = "OPTIMAL", "Nothing to do: the certified gap is within the tolerance."
     TARGET = "TARGET", "Nothing to do if the target is all you want; else solve(warm_start=result) goes on."

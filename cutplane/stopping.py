@@ -1,4 +1,4 @@
-"""Stopping rules: small objects that look at the state and say why to stop; combined with ``|`` and ``&``."""
+"""Stopping rules: functions of the state that return why to stop; combined with ``|`` and ``&``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StoppingRule(ABC):
 
     @property
     def time_limit(self) -> float:
-        """Seconds after which the rule holds whatever else happens: then iterations are broken off too."""
+        """Seconds after which the rule holds in any case, so that iterations are interrupted too."""
         return math.inf
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
@@ -72,14 +72,13 @@ class AnyOf(StoppingRule):
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
-    """Stops when all the rules do; OPTIMAL only if all say so."""
+    """Stops when all the rules do; OPTIMAL only if all return it."""
 
     rules: tuple[StoppingRule, ...]
 
     def __call__(self, state: State) -> Stop | None:
-        stops = [rule(state) for rule in self.rules]
-        found = [stop for stop in stops if stop is not None]
-        if len(found) < len(stops):
+        found = [stop for rule in self.rules if (stop := rule(state)) is not None]
+        if len(found) < len(self.rules):
             return None
         status = max((stop.status for stop in found), key=lambda status: status is not Status.OPTIMAL)
         return Stop(status, " and ".join(stop.reason for stop in found))

@@ -28,7 +28,7 @@ _KINDS: tuple[Callable[[Array], object], ...] = (
 )
 _TYPES = (np.float64, np.float32)
 _MANY = FEW + 1
-"""Examples whose losses are compiled passes, because numpy takes as long for fewer."""
+"""Examples whose losses are compiled passes, because numpy does fewer."""
 
 
 def warm_up(parts: list[str] | None = None) -> None:
@@ -157,14 +157,7 @@ def _data(m: int, n: int) -> tuple[Array, Array]:
     return X, X[:, 0] + 0.3 * rng.normal(size=m)
 
 
-PARTS = {
-    "engine": _engine,
-    "linear": _linear,
-    "kernels": _kernels,
-    "boosting": _boosting,
-    "graphical": _graphical,
-    "structured": _structured,
-}
+PARTS = {part.__name__[1:]: part for part in (_engine, _linear, _kernels, _boosting, _graphical, _structured)}
 
 if __name__ == "__main__":
     parser = ArgumentParser(

@@ -1,9 +1,14 @@
 """Data to try and to measure with: generators, reproducible by a seed, and readers of files."""
 
-from cutplane.datasets.breiman import ringnorm, twonorm, waveform
 from cutplane.datasets.files import read_conll, read_multilabel_arff
-from cutplane.datasets.planted import planted_dense
-from cutplane.datasets.text import newsgroups_like, planted_text
+from cutplane.datasets.generators import (
+    newsgroups_like,
+    planted_dense,
+    planted_text,
+    ringnorm,
+    twonorm,
+    waveform,
+)
 
 __all__ = [
     "newsgroups_like",

@@ -13,12 +13,11 @@ from typing import IO, Any, Generic, NamedTuple, Protocol, TypeVar
 from cutplane.engine.history import History, Mark, Record, State
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, OracleError
 from cutplane.pieces.validation import Array, as_count
-from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.clock import clock, compiled_seconds
 from cutplane.runtime.deadline import OutOfTime, limited_to, patient_until
 from cutplane.runtime.extras import require_extra
-from cutplane.runtime.interrupts import watched_interrupt
-from cutplane.runtime.memory import out_of_memory
+from cutplane.runtime.failures import out_of_memory, watched_interrupt
+from cutplane.runtime.threads import one_blas_thread
 from cutplane.status import Status
 from cutplane.stopping import Ended, Stop, StoppingRule, time_is_up
 

@@ -15,8 +15,8 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.oracle import Oracle, Point
 from cutplane.proof.rounding import EPS
 from cutplane.risks.base import ImagedRisk
-from cutplane.runtime.blas import usual_blas_threads
 from cutplane.runtime.clock import clock
+from cutplane.runtime.threads import usual_blas_threads
 
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration

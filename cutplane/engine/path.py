@@ -17,8 +17,8 @@ from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
 from cutplane.regularizers.base import Regularizer
 from cutplane.regularizers.separable import L1, L2
 from cutplane.result import Result
-from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.extras import require_extra
+from cutplane.runtime.threads import one_blas_thread
 from cutplane.sets.base import FeasibleSet
 from cutplane.status import Status, relative_gap
 from cutplane.stopping import stopping_rules

@@ -15,7 +15,7 @@ from cutplane.kernels.rows import CACHE_BYTES, as_rows
 from cutplane.kernels.steps import best_intercept
 from cutplane.losses.base import ScalarLoss
 from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
-from cutplane.runtime.blas import one_blas_thread
+from cutplane.runtime.threads import one_blas_thread
 
 _SUM_TOLERANCE = 1e-12
 """Error of a sum relative to its terms that is allowed, because sums are computed with rounding."""

@@ -11,8 +11,7 @@ import hashlib
 import math
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from numbers import Real
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -65,11 +64,17 @@ def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
     used = {name for method in methods for name in method.__code__.co_names}
     numbers = {name: getattr(loss, name, None) for name in sorted(used)}
     numbers = {name: number for name, number in numbers.items() if isinstance(number, Real | np.ndarray)}
-    candidate = Compiled(tuple(numbers.values()), *_copies(methods, tuple(numbers)))
+    code = Compiled(tuple(numbers.values()), *_copies(methods, tuple(numbers)))
     y = y[:_TRIALS].copy()
     meant = [item for method in methods for item in _items_of(method)]
     key = (methods, tuple(numbers), *map(_bits, (*numbers.values(), *meant, y)))
-    return candidate if _agree(_Trial(key, candidate, loss, y)) else None
+    if key not in _agreeing:
+        _agreeing[key] = _agree(code, loss, y)
+    return code if _agreeing[key] else None
+
+
+_agreeing: dict[Any, bool] = {}
+"""Whether compiled losses agree with their methods, by all that these depend on."""
 
 
 @cache
@@ -142,26 +147,14 @@ def _bits(item: Any) -> Any:
     return id(item)
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """A loss and the first labels; `key` is what the answers depend on."""
-
-    key: tuple[Any, ...]
-    candidate: Compiled = field(compare=False)
-    loss: ScalarLoss = field(compare=False)
-    y: Array = field(compare=False)
-
-
-@lru_cache(maxsize=256)
-def _agree(trial: _Trial) -> bool:
+def _agree(code: Compiled, loss: ScalarLoss, y: Array) -> bool:
     """Tell whether the passes can be compiled, and give the same numbers as the methods."""
-    (numbers, run, _), loss, y = trial.candidate, trial.loss, trial.y
     t, ones, found = np.linspace(-2.0, 2.0, y.size), np.ones(y.size), np.empty((2, y.size))
     try:
-        run["values"](numbers, t, y, ones, np.arange(y.size + 1), found[0])
-        run["derivatives"](numbers, t, y, ones, found[1])
-        if "along" in run:
-            run["along"](numbers, t, y, y, ones, 0.5)
+        code.passes["values"](code.numbers, t, y, ones, np.arange(y.size + 1), found[0])
+        code.passes["derivatives"](code.numbers, t, y, ones, found[1])
+        if "along" in code.passes:
+            code.passes["along"](code.numbers, t, y, y, ones, 0.5)
     except NumbaError:
         return False
     with np.errstate(all="ignore"):

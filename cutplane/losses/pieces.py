@@ -1,4 +1,4 @@
-"""Convex functions of one variable that are linear or quadratic between knots, and what follows from that."""
+"""Convex functions of one variable that are linear or quadratic between knots."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_numbers, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
 """Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 units, because a
-prediction that is combined from others along a line has several roundings."""
+prediction that is combined from others along a line is rounded several times."""
 
 TINY = 2.0**-1022
-"""Tells one side of a knot at 0 from the other."""
-
-
-_FIELDS = ("knots", "slopes", "curvatures", "value")
+"""Least distance that counts as at a knot, because relative ones vanish at 0 and its sides must differ."""
 
 _SLACK = 1e-12
-"""Relative: slopes on two sides of a knot that differ by less are the same, rounded in two ways."""
+"""Relative difference of slopes at a knot that is no jump, because they are rounded in two ways."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +33,15 @@ class Pieces:
     Parameters
     ----------
     knots : array_like of shape (k,)
-        Where the pieces meet, ascending; any number of them, none too. Of several equal knots the pieces
-        between are left out.
+        Where the pieces meet, ascending; k may be 0. Pieces between equal knots are removed.
     slopes : array_like of shape (k + 1,)
-        The slope of each piece; if it is curved, the one that its parabola has at s = 0.
+        The slope of each piece; of a curved one, the slope of its parabola at s = 0.
     curvatures : array_like of shape (k + 1,), default 0
         The second derivative of each piece, at least 0.
     value : float, default 0.0
         phi(at).
     at : float, optional
-        By default a minimiser, so that `value` is the infimum; if phi is unbounded below, the first knot from
+        By default a minimiser, so that `value` is the infimum; if phi is unbounded below, the knot nearest to
         that side, or 0 without knots.
 
     Raises
@@ -94,16 +91,15 @@ class Pieces:
                 np.delete(array, empty + shift) for array, shift in ((knots, 0), (slopes, 1), (curvatures, 1))
             )
         value = as_scalar("Pieces.value", self.value)
-        for name, number in zip(_FIELDS, (knots, slopes, curvatures, value), strict=True):
-            object.__setattr__(self, name, np.array(number)[()])
+        knots, slopes, curvatures = map(np.array, (knots, slopes, curvatures))
+        set_fields(self, knots=knots, slopes=slopes, curvatures=curvatures, value=value)
         before, after = self._sides
         for j in np.flatnonzero(after - before < -self._slack)[:1].tolist():
             raise InvalidInputError(
                 f"Pieces is not convex: at the knot {knots[j]:g} its slope falls from {before[j]:g} to "
                 f"{after[j]:g}; that of piece j at s is slopes[j] + curvatures[j] s."
             )
-        at = self._minimiser if self.at is None else as_scalar("Pieces.at", self.at)
-        object.__setattr__(self, "at", at)
+        set_fields(self, at=self._minimiser if self.at is None else as_scalar("Pieces.at", self.at))
 
     def __call__(self, s: Any) -> Any:
         """Return phi(s), from the minimum on a sum of terms of one sign."""
@@ -120,10 +116,10 @@ class Pieces:
         return total[()]
 
     def slope(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
-        """Return the slope of phi at s, at a knot that on the side to which `direction` points.
+        """Return the slope of phi at s; at a knot, on the side to which `direction` points.
 
-        An s off a kink by no more than rounding makes of numbers of the size of the knot, and of `size`,
-        counts as if it were there: the same point gets the same slope however it was computed.
+        An s within rounding errors of a kink, relative to the knot and to `size`, counts as at the kink, so
+        that a point has one slope however it was computed.
         """
         first, *others = (b + c * s if c else b for b, c in zip(self.slopes, self.curvatures, strict=True))
         found = first if others else first + np.zeros(np.shape(s))
@@ -135,8 +131,8 @@ class Pieces:
     def cancelled(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
         """Return the size of the terms that cancel in s where `slope` crosses a kink, times the jump there.
 
-        The tangent at s with that slope lies above phi by at most `LAST_BITS` times it: by the jump times the
-        distance from s to the kink.
+        The tangent at s with this slope exceeds phi by at most `LAST_BITS` times the result, because it
+        exceeds phi by the jump times the distance to the kink.
         """
         total = np.zeros(np.shape(s))
         for knot, jump in zip(self.knots.tolist(), self.jumps.tolist(), strict=True):
@@ -147,12 +143,12 @@ class Pieces:
         return total[()]
 
     def curvature(self, s: Any) -> Any:
-        """Return the second derivative of phi at s, at a knot that on its right."""
+        """Return the second derivative of phi at s; at a knot, on its right."""
         return self.curvatures[np.searchsorted(self.knots, s, side="right")]
 
     @cached_property
     def jumps(self) -> Array:
-        """What the slope rises by at each knot, shape (k,)."""
+        """The increase of the slope at each knot, shape (k,)."""
         before, after = self._sides
         return np.where(after - before > self._slack, after - before, 0.0)
 
@@ -263,7 +259,7 @@ class Pieces:
 
     @cached_property
     def _minimiser(self) -> float:
-        """The first point from which phi does not fall, or what stands for it."""
+        """The first point from which phi does not fall, or the default of `at`."""
         after = self._sides[1]
         j = [*(after >= 0.0).tolist(), True].index(True)
         slope, curvature = self.slopes[j], self.curvatures[j]

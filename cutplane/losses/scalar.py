@@ -195,11 +195,6 @@ class Quantile(ScalarLoss):
     tau : float, default 0.5
         The quantile to predict, in (0, 1).
 
-    Raises
-    ------
-    InvalidInputError
-        If `tau` is not strictly between 0 and 1.
-
     Examples
     --------
     >>> from cutplane.losses import Quantile
@@ -226,19 +221,12 @@ class Quantile(ScalarLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(ScalarLoss):
-    """l(t, y) = max(0, |t - y| - epsilon), the loss of support vector regression.
-
-    See 10.1023/B:STCO.0000035301.49549.88.
+    """l(t, y) = max(0, |t - y| - epsilon), of support vector regression (10.1023/B:STCO.0000035301.49549.88).
 
     Parameters
     ----------
     epsilon : float, default 0.1
         Half the width of the tube without loss, in the unit of y; at least 0 (0 is the absolute loss).
-
-    Raises
-    ------
-    InvalidInputError
-        If `epsilon` is negative or not finite.
 
     Examples
     --------
@@ -261,19 +249,15 @@ class EpsilonInsensitive(ScalarLoss):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(ScalarLoss):
-    """l(t, y) = max(0, |t - y| - epsilon)^2, without the factor 1/2: the smooth support vector regression.
+    """l(t, y) = max(0, |t - y| - epsilon)^2, without the factor 1/2.
 
-    It is scikit-learn's ``squared_epsilon_insensitive`` (10.1023/B:STCO.0000035301.49549.88).
+    It is smooth support vector regression, scikit-learn's ``squared_epsilon_insensitive``
+    (10.1023/B:STCO.0000035301.49549.88).
 
     Parameters
     ----------
     epsilon : float, default 0.1
         Half the width of the tube without loss, in the unit of y; at least 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If `epsilon` is negative or not finite.
 
     Examples
     --------
@@ -298,19 +282,12 @@ class SquaredEpsilonInsensitive(ScalarLoss):
 
 @dataclass(frozen=True)
 class Huber(ScalarLoss):
-    """l(t, y) = r^2 / 2 if |r| <= delta, else delta (|r| - delta / 2), with r = t - y.
-
-    See 10.1214/aoms/1177703732.
+    """l(t, y) = r^2 / 2 if |r| <= delta, else delta (|r| - delta / 2), r = t - y (10.1214/aoms/1177703732).
 
     Parameters
     ----------
     delta : float, default 1.0
         The residual beyond which the loss is linear, in the unit of y; greater than 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If `delta` is not positive and finite.
 
     Examples
     --------

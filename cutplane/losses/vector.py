@@ -96,7 +96,7 @@ class VectorLoss(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MulticlassHinge(VectorLoss):
-    """l(s, y) = max_j (cost_yj + s_j) - s_y, the loss of Crammer and Singer.
+    """l(s, y) = max_j (cost_yj + s_j) - s_y (Crammer, Singer 2001, jmlr.org/papers/v2/crammer01a.html).
 
     By default all mistakes cost 1: the loss is zero if the score of the true class exceeds the others by 1.
 
@@ -104,16 +104,6 @@ class MulticlassHinge(VectorLoss):
     ----------
     cost : array_like of shape (p, p), optional
         The cost of predicting class j for an example of class y: nonnegative, zero on the diagonal.
-
-    Raises
-    ------
-    InvalidInputError
-        If `cost` is not such a matrix.
-
-    References
-    ----------
-    K. Crammer, Y. Singer, "On the algorithmic implementation of multiclass kernel-based vector machines",
-    JMLR 2, 2001, https://jmlr.org/papers/v2/crammer01a.html.
 
     Examples
     --------

@@ -298,58 +298,35 @@ def _sample(m: int) -> Array:
     return (m * (np.arange(_SAMPLE) * _GOLDEN % 1.0)).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class PiecesOnLine(Derivative):
     """The derivative in t of the weighted sum of piecewise losses of start + t step, in numpy."""
 
-    pieces: ExamplePieces
-    start: Array
-    step: Array
-    weights: Array
+    def __init__(self, pieces: ExamplePieces, start: Array, step: Array, weights: Array) -> None:
+        self.pieces, self.start, self.step = pieces, start, step
+        self.curved, self.up, self.rates = bool(pieces.curvatures.any()), step > 0.0, weights * step
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            self.times = (pieces.knots - start) / step  # at which the examples reach their knots
+        bends, rates = np.diff(pieces.curvatures, axis=0), np.abs(self.rates)
+        self.jumps = np.maximum(0.0, rates * (np.diff(pieces.slopes, axis=0) + bends * pieces.knots))
+        self.bends = rates * step * bends
 
     def between(self, low: float, high: float) -> PiecewiseLinear:
-        curved = self._curved
         slopes, bends = self.pieces.slopes[0], self.pieces.curvatures[0]
-        for j, times in enumerate(self._times, start=1):
-            after = (times <= low) == self._up
+        for j, times in enumerate(self.times, start=1):
+            after = (times <= low) == self.up
             slopes = np.where(after, self.pieces.slopes[j], slopes)
-            bends = np.where(after, self.pieces.curvatures[j], bends) if curved else bends
-        if curved:
+            bends = np.where(after, self.pieces.curvatures[j], bends) if self.curved else bends
+        if self.curved:
             slopes = slopes + bends * (self.start + low * self.step)
-        slope = float(self._rates @ slopes)
-        curvature = float((self._rates * self.step) @ bends) if curved else 0.0
+        slope = float(self.rates @ slopes)
+        curvature = float((self.rates * self.step) @ bends) if self.curved else 0.0
         if low == high:
-            return PiecewiseLinear(slope, curvature, NO_KINKS, NO_KINKS, NO_KINKS if curved else None, low)
-        inside = (self._times > low) & (self._times < high)
-        jumps, bends = self._jumps
-        kinks = self._times[inside]
-        return PiecewiseLinear(slope, curvature, kinks, jumps[inside], bends[inside] if curved else None, low)
+            return PiecewiseLinear(
+                slope, curvature, NO_KINKS, NO_KINKS, NO_KINKS if self.curved else None, low
+            )
+        inside = (self.times > low) & (self.times < high)
+        bends = self.bends[inside] if self.curved else None
+        return PiecewiseLinear(slope, curvature, self.times[inside], self.jumps[inside], bends, low)
 
     def estimate(self) -> tuple[PiecewiseLinear, float]:
         return self.between(0.0, math.inf), 0.0
-
-    @cached_property
-    def _rates(self) -> Array:
-        return self.weights * self.step
-
-    @cached_property
-    def _up(self) -> Array:
-        return self.step > 0.0
-
-    @cached_property
-    def _curved(self) -> bool:
-        return bool(self.pieces.curvatures.any())
-
-    @cached_property
-    def _times(self) -> Array:
-        """When the examples reach their knots, shape (k, m)."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return (self.pieces.knots - self.start) / self.step
-
-    @cached_property
-    def _jumps(self) -> tuple[Array, Array]:
-        """The jumps of the first and of the second derivative there, shape (k, m) each."""
-        bends = np.diff(self.pieces.curvatures, axis=0)
-        jumps = np.diff(self.pieces.slopes, axis=0) + bends * self.pieces.knots
-        rates = np.abs(self._rates)
-        return np.maximum(0.0, rates * jumps), rates * self.step * bends

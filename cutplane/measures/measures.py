@@ -65,25 +65,19 @@ class TableMeasure(Measure):
     """A loss Delta(a, b) of the contingency table: a true positives and b false positives.
 
     The worst labelling with this table labels the a positives and the b negatives with the largest scores as
-    positive, so that only tables are searched [1]_.
+    positive, so that only tables are searched (Joachims 2005, 10.1145/1102351.1102399).
 
     A subclass implements `loss`. After the sort of the scores, the search takes O(m) operations if the number
     of predicted positives is fixed (`predicted`); O(P log N) if `concave`, for P positives and N negatives;
     else O(P N), enough for some thousand examples. If the number of predicted positives is fixed and is not
-    P, y is not among the labellings, and the mean of those with the best table takes its place [2]_.
+    P, y is not among the labellings, and the mean of those with the best table takes its place (Kar,
+    Narasimhan, Jain 2015, arxiv.org/abs/1505.06813).
 
     Attributes
     ----------
     concave : bool
         Whether Delta(a, b) is concave in b for every a, as b -> -1 / (c + b) is, and every linear function;
         `cutplane.testing.check_risk` tests it.
-
-    References
-    ----------
-    .. [1] T. Joachims, "A support vector method for multivariate performance measures", ICML 2005,
-       doi:10.1145/1102351.1102399.
-    .. [2] P. Kar, H. Narasimhan, P. Jain, "Surrogate functions for maximizing precision at the top", ICML
-       2015, https://arxiv.org/abs/1505.06813.
 
     Examples
     --------
@@ -209,21 +203,14 @@ class PrecisionAt(TableMeasure):
     """1 - a / k: the share of negatives among the k examples with the largest scores.
 
     All labellings with k positives are compared with y or, if it is none of them, with the mean of the best
-    ones [1]_: k of the P positives, or all of them and k - P negatives. With y itself, as in [2]_, the risk
-    of a k much less than P would reward large scores of all positives only. Training for k = P, with
+    ones: k of the P positives, or all of them and k - P negatives (see `TableMeasure`). With y itself, the
+    risk of a k much less than P would reward large scores of all positives only. Training for k = P, with
     `PrecisionRecallBreakEven`, often gives the better precision at a small k too.
 
     Parameters
     ----------
     k : int
         At least 1, at most the number of examples.
-
-    References
-    ----------
-    .. [1] P. Kar, H. Narasimhan, P. Jain, "Surrogate functions for maximizing precision at the top", ICML
-       2015, https://arxiv.org/abs/1505.06813.
-    .. [2] T. Joachims, "A support vector method for multivariate performance measures", ICML 2005,
-       doi:10.1145/1102351.1102399.
 
     Examples
     --------

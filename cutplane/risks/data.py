@@ -7,7 +7,6 @@ registers, so that a pass is as accurate as one over float64 data and reads half
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
@@ -19,7 +18,7 @@ from scipy import sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
-from cutplane.risks.matrix import TILE, tiles, unsigned
+from cutplane.risks.matrix import tiles, unsigned
 from cutplane.runtime.chunks import (
     MOST,
     Ranges,
@@ -131,29 +130,24 @@ def _as_vector(v: Array, size: int) -> Array:
 
 
 class DenseData(Data):
-    """Passes over an ndarray of any memory order.
-
-    If neither rows nor columns are contiguous, then a few rows at a time are copied together.
-    """
+    """Passes over an ndarray with contiguous rows or columns; a view that has neither is copied."""
 
     def __init__(self, X: Array, edges: Array) -> None:
         super().__init__(X, edges)
         self.row_entries = float(X.shape[1])
         self.cheap_rows = _by_rows(X)
-        self._vectors = X if self.cheap_rows else X.T
-        self.n_vectors, self.length = self._vectors.shape
-        self._flat = _flatten(self._vectors)
+        vectors = X if self.cheap_rows else X.T
+        self.n_vectors, self.length = vectors.shape
+        self._flat = _flatten(vectors)
         self._ranges = equal_ranges(self.n_vectors, X.size / 4, max(1, self.n_vectors // 8))
         self._panels = panels(self.length, X.size / 4)
 
     def squared_norms(self) -> Array:
-        out = np.zeros(self.X.shape[0])
+        out = np.empty(self.X.shape[0])
 
         def do(part: Range) -> None:
-            X, norms = self.X[slice(*part)], out[slice(*part)]
-            for rows, columns in tiles(X):
-                tile = X[rows, columns].astype(np.float64, copy=False)
-                norms[rows] += np.einsum("ij,ij->i", tile, tile)
+            rows = self.X[slice(*part)]
+            np.einsum("ij,ij->i", rows, rows, out=out[slice(*part)], dtype=np.float64)
 
         run_chunks(do, equal_ranges(out.size, self.X.size))
         return out
@@ -170,15 +164,14 @@ class DenseData(Data):
         from cutplane.risks import passes
 
         out = np.empty((len(plan), self.n_vectors))
-        if self._flat and len(plan) == len(self._ranges) == 1:
-            passes.dense_dot(*self._flat, v, plan.edges, 0, 1, 0, self.n_vectors, out)
-            return out
 
         def do(part: tuple[Range, Range]) -> None:
             group, vectors = part
-            for i, j, flat, start, stride, _ in self._pieces(vectors, plan.span(group)):
-                passes.dense_dot(flat, start, stride, v, plan.edges, *group, i, j, out)
+            passes.dense_dot(*self._flat, v, plan.edges, *group, *vectors, out)
 
+        if len(plan) == len(self._ranges) == 1:
+            do(((0, 1), (0, self.n_vectors)))
+            return out
         run_chunks(do, product(plan.groups, self._ranges))
         return plan.add_up(out, self.n_vectors)
 
@@ -188,33 +181,16 @@ class DenseData(Data):
         sums = plan.room(self.length) if out is None else out[np.newaxis]
         if out is None:
             sums.fill(0.0)
-        if self._flat and len(plan) == len(self._panels) == 1:
-            whole = 0, 1, *plan.span((0, 1)), 0, self.length
-            passes.dense_add(*self._flat, rows, u, plan.edges, *whole, sums)
-            return sums
 
         def do(part: tuple[Range, Range]) -> None:
             group, panel = part
-            for i, j, flat, start, stride, which in self._pieces(plan.span(group), panel, rows):
-                passes.dense_add(flat, start, stride, which, u, plan.edges, *group, i, j, *panel, sums)
+            passes.dense_add(*self._flat, rows, u, plan.edges, *group, *panel, sums)
 
+        if len(plan) == len(self._panels) == 1:
+            do(((0, 1), (0, self.length)))
+            return sums
         run_chunks(do, product(plan.groups, self._panels))
         return plan.add_up(sums, self.length)
-
-    def _pieces(self, vectors: Range, places: Range, rows: Array = ALL) -> Iterator[tuple[Any, ...]]:
-        """Yield i, j, flat, start, stride, rows: vectors i to j are at ``flat[start + i * stride:]``.
-
-        They have the given places only, and are numbered in the list `rows`, unless it is empty.
-        """
-        if self._flat:
-            yield *vectors, *self._flat, rows
-            return
-        width = places[1] - places[0]
-        height = max(1, TILE // width)
-        for i in range(*vectors, height):
-            j = min(i + height, vectors[1])
-            piece = self._vectors[rows[i:j] if rows.size else slice(i, j), slice(*places)]
-            yield i, j, read_only(piece.ravel()), -i * width - places[0], width, ALL
 
 
 def _by_rows(X: Array) -> bool:
@@ -226,8 +202,8 @@ def _by_rows(X: Array) -> bool:
     return by_rows or (not by_columns and abs(X.strides[0]) >= abs(X.strides[1]))
 
 
-def _flatten(A: Array) -> tuple[Array, int, int] | None:
-    """Return flat, start, stride such that row i of A is ``flat[start + i * stride:]``; None if no row is.
+def _flatten(A: Array) -> tuple[Array, int, int]:
+    """Return flat, start, stride such that row i of A is ``flat[start + i * stride:]``; copy A if no row is.
 
     The vector `flat` lies over the memory of A, gaps between rows included.
     """
@@ -235,7 +211,7 @@ def _flatten(A: Array) -> tuple[Array, int, int] | None:
     size = A.itemsize
     stride = A.strides[0] if m > 1 else n * size
     if not A.flags.aligned or stride % size or (n > 1 and A.strides[1] != size):
-        return None
+        return _flatten(np.array(A, order="C"))
     lowest = A if stride >= 0 else A[::-1]
     span = (m - 1) * abs(stride) // size
     flat = as_strided(lowest, (span + n,), (size,), writeable=False)

@@ -55,10 +55,10 @@ class LinearRisk(ImagedRisk):
     Parameters
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
-        One example per row, every entry finite. float32 and float64 ndarrays (of any memory order), CSR and
-        CSC are not copied, and must not be changed afterwards; other sparse formats are converted to CSR,
-        other number types to float64, and indices of 64 bits to 32 where these suffice, once. Results from
-        float32 data are float64.
+        One example per row, every entry finite. float32 and float64 ndarrays with contiguous rows or
+        columns, CSR and CSC are not copied, and must not be changed afterwards; other sparse formats are
+        converted to CSR, other number types to float64, and indices of 64 bits to 32 where these suffice,
+        once. Results from float32 data are float64.
     y : array_like of shape (m,)
         Targets: labels -1 and +1 for the losses of classification, counts >= 0 for `Poisson`, else any
         numbers.
@@ -163,12 +163,14 @@ class LinearRisk(ImagedRisk):
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
         """The capabilities that this loss, or this layout, cannot give."""
+        from cutplane.risks.normal_equations import is_affordable
+
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
         if not offers(self.loss, Capability.LOSS_CONJUGATE):
             missing.append(Capability.DUAL_CUT)
         if math.isinf(self.loss.smoothness):
             missing.append(Capability.CURVATURE)
-        if self.loss.curvature is None or not self._has_minimiser:
+        if self.loss.curvature is None or not is_affordable(self.X):
             missing.append(Capability.MINIMISER)
         return tuple(missing)
 
@@ -324,12 +326,6 @@ class LinearRisk(ImagedRisk):
             slopes,
             float(np.abs(self.infima).sum()),
         )
-
-    @cached_property
-    def _has_minimiser(self) -> bool:
-        from cutplane.risks.normal_equations import is_affordable
-
-        return is_affordable(self.X)
 
     @cached_property
     def _losses(self) -> WeightedLoss:

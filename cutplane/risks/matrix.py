@@ -15,19 +15,18 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 TILE = 1 << 16
-"""Entries looked at or converted at a time: 512 KiB of float64, which stay in cache."""
+"""Entries tested or converted at a time, because 512 KiB of float64 stay in cache."""
 
 RUN = 1 << 11
-"""Consecutive entries of a tile along the contiguous axis of X."""
+"""Consecutive entries of a tile along the contiguous axis of X, because shorter runs are read slower."""
 
 
 def as_matrix(X: Any, name: str = "X") -> Any:
     """Return X as a matrix of finite numbers of shape (m, n), or raise `InvalidInputError`.
 
-    float32 and float64 ndarrays, CSR and CSC matrices are not copied, and entries that are not in order or
-    stored several times are left so. Other sparse formats are converted to CSR and other number types to
-    float64, once. Indices of other types become int32 if they fit, because compiled passes are compiled anew
-    for each type.
+    float32 and float64 ndarrays, CSR and CSC matrices are not copied; their entries may be in any order and
+    stored several times. Other sparse formats are converted to CSR and other number types to float64, once.
+    Indices of other types become int32 if they fit, because passes are compiled for each type.
     """
     if sparse.issparse(X):
         X = as_sparse(name, X, ("csr", "csc"), keep_float32=True)
@@ -48,7 +47,7 @@ def as_matrix(X: Any, name: str = "X") -> Any:
 
 
 def contiguous(X: Any) -> Any:
-    """Return X, or a copy of a view with gaps, because such views have routines of their own."""
+    """Return X, or a copy of a view with gaps, because routines would be compiled for such views."""
     return X if sparse.issparse(X) or X.flags.forc else np.ascontiguousarray(X)
 
 
@@ -91,7 +90,7 @@ def _check_sparse_finite(X: Any, name: str) -> None:
 
 
 def _is_finite(numbers: Array) -> bool:
-    size = 4 * TILE  # threads that meet at the interpreter lock more often are slower than one
+    size = 4 * TILE  # because threads that need the interpreter lock more often are slower than one
 
     def check(few: tuple[int, int]) -> bool:
         return all(np.isfinite(numbers[i : min(i + size, few[1])]).all() for i in range(*few, size))
@@ -100,7 +99,7 @@ def _is_finite(numbers: Array) -> bool:
 
 
 def _check_indices(X: Any, name: str) -> None:
-    """Compiled passes do not look where they read: whatever X was built from, it must be CSR or CSC."""
+    """Raise unless X is CSR or CSC, because compiled passes do not check their indices."""
     major, minor = X.shape if X.format == "csr" else X.shape[::-1]
     for part in ("indices", "indptr"):
         array = getattr(X, part)

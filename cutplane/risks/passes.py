@@ -115,14 +115,14 @@ def dense_dot(flat, start, stride, v, edges, low, high, first, last, out):
 
 
 @routine(fastmath=SUMS)
-def dense_add(flat, start, stride, rows, coefficients, edges, low, high, begin, end, first, last, out):
-    """out[s, j] += coefficients times rows over segment s, for begin <= p < end and first <= j < last."""
+def dense_add(flat, start, stride, rows, coefficients, edges, low, high, first, last, out):
+    """out[s, j] += coefficients times rows over segment s, for first <= j < last."""
     n = last - first
     where = np.zeros(4, np.int64)
     weight = np.zeros(4)
     for s in range(low, high):
         total = out[s, first:last]
-        p, stop = max(edges[s], begin), min(edges[s + 1], end)
+        p, stop = edges[s], edges[s + 1]
         while p < stop:
             count = 0
             while count < 4 and p < stop:

@@ -1,7 +1,7 @@
-"""How a pass over the data is split: by the data alone, so that results do not depend on the threads.
+"""How a pass over the data is split: by the data only, because results must not depend on the threads.
 
 Costs are in nanoseconds, roughly: 1 for an entry of a sparse matrix and for a number in a vector of sums, 1/4
-for an entry of a dense one.
+for an entry of a dense matrix.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 from cutplane.pieces.validation import Array
 
 CHUNK = 1 << 16
-"""The least cost of a chunk; to wake a thread costs about as much."""
+"""The least cost of a chunk, because to wake a thread costs about as much."""
 
 MOST = 32
-"""Chunks of a pass at most."""
+"""Chunks of a pass at most, because more would not be faster on usual machines."""
 
 PANEL = 1 << 12
-"""Sums that stay in the fastest cache while vectors are added to them."""
+"""Sums of a panel, because so many stay in the fastest cache while vectors are added to them."""
 
 GAP = 16
-"""Numbers between the sums of two threads, which would disturb each other by writing to one cache line."""
+"""Numbers between the sums of two threads, because threads that write to one cache line slow each other."""
 
 Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Parts of each block, from edges[s] to edges[s + 1], with one vector of sums for each part.
+    """Parts of each block, from edges[s] to edges[s + 1], with a vector of sums for each part.
 
     first[k] is the first segment of block k; the segments low <= s < high of each of the groups are a chunk.
     """
@@ -45,7 +45,7 @@ class Segments:
         return self.edges.size - 1
 
     def span(self, group: tuple[int, int]) -> tuple[int, int]:
-        """Return where the segments of a group begin and end."""
+        """Return the begin and the end of the segments of a group."""
         return int(self.edges[group[0]]), int(self.edges[group[1]])
 
     def room(self, length: int) -> Array:
@@ -53,7 +53,7 @@ class Segments:
         return np.empty((len(self), length + GAP if len(self) > 1 else length))
 
     def add_up(self, sums: Array, length: int) -> Array:
-        """Return the sums over each block, one row per block, from those over the segments."""
+        """Return the sums over each block, one row per block, from the sums over the segments."""
         sums = sums[:, :length]
         if self.first.size == len(self):
             return np.ascontiguousarray(sums)
@@ -71,7 +71,7 @@ class Segments:
 
 
 def count_chunks(cost: float) -> int:
-    """Return into how many chunks to split a pass of a given cost: a power of two."""
+    """Return the number of chunks of a pass of a given cost, a power of two."""
     return min(MOST, 1 << max(0, int(math.log2(max(1.0, cost / CHUNK)))))
 
 
@@ -105,9 +105,9 @@ def one_segment(size: int) -> Segments:
 def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -> Segments:
     """Split each block of rows (or columns) into segments of nearly equal cost, at most `most` of them.
 
-    `cost` is that of each row, or cost[i] that of all before i. With vectors of sums of length `width`, a
-    block of cost c is split into sqrt(c / (2 width)) segments at most: with as many threads, a segment takes
-    longer than to clear all sums and to add them up.
+    `cost` is the cost of each row, or cost[i] the cost of all before i. With vectors of sums of length
+    `width`, a block of cost c is split into at most sqrt(c / (2 width)) segments, because a segment must take
+    longer than to clear all sums and to add them up, on as many threads.
     """
     costs = np.diff(_cost_before(cost, blocks))
     if costs.size == 1 and costs[0] + width < 2 * CHUNK:

@@ -1,4 +1,4 @@
-"""The clock of time limits and histories: it stands still while numba compiles, for that is not solving."""
+"""The clock of time limits and histories, stopped while numba compiles, because that is not solving."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 class _State(NamedTuple):
     waiting: int
-    """How many threads compile, or wait for one that does."""
+    """Number of threads that compile, or wait for one that does."""
     since: float
     seconds: float
-    """What was spent compiling before `since`."""
+    """Seconds of compilation before `since`."""
 
 
 _state = _State(0, 0.0, 0.0)

@@ -1,11 +1,11 @@
 """Routines: loops that numba compiles as soon as that pays, and that Python interprets until then.
 
-Compiling a routine takes as long as interpreting it hundreds of times on a small problem. It is interpreted
-until that has taken a share of what compiling it is expected to take, and compiled before a call whose
-arguments are so large that it would take more. What was compiled once, by any process, is loaded from numba's
-cache and never interpreted. The seconds of a compilation are expected from the length of the code and the
-pace at which earlier ones went. Under a time limit a routine is compiled if that is expected to end before
-the limit does by the wall clock, or to take less time than one interpreted call.
+Compiling a routine takes as long as interpreting it hundreds of times on a small problem. A routine is
+interpreted until that has taken a share of the expected time of compiling it, and compiled before a call with
+arguments so large that it would take more. If any process has compiled it, it is loaded from numba's cache
+and never interpreted. The expected time follows from the length of the code and the pace of earlier
+compilations. Under a time limit a routine is compiled if that should end before the limit by the wall clock,
+or take less time than one interpreted call.
 
 Interpreted and compiled routines give the same answers up to the last bits. `CUTPLANE_COMPILE=always` in the
 environment compiles every routine when it is first called, `CUTPLANE_COMPILE=never` none.
@@ -40,11 +40,16 @@ NUMBERS = frozenset({"nnan", "nsz"})
 
 VARIABLE = "CUTPLANE_COMPILE"
 
-_SHARE = 0.1  # a compiled routine also serves later processes: they are taken to be ten
-_PER_ELEMENT = 1e-6  # an interpreted operation takes 0.1 microseconds, and an element some of them
-_TRIAL = 1e4  # elements after which the measured pace of a routine counts as much as the guess
-_PER_BYTE = 6e-4  # seconds of compilation per byte of code, on the machines where it was measured
-_SAMPLE = 5e3  # bytes after which the measured pace of the compiler counts as much as the guess
+_SHARE = 0.1
+"""Interpreted time relative to compilation, because about ten later processes use the result too."""
+_PER_ELEMENT = 1e-6
+"""Seconds per element at first, because an interpreted operation takes 0.1 us and an element some of them."""
+_TRIAL = 1e4
+"""Elements after which the measured pace of a routine counts as much as the guess, because few vary more."""
+_PER_BYTE = 6e-4
+"""Seconds of compilation per byte of code at first, because usual machines take so long."""
+_SAMPLE = 5e3
+"""Bytes after which the measured pace of the compiler counts as much as the guess, because few vary more."""
 
 _policies: dict[Any, _Policy] = {}
 _here = threading.local()
@@ -55,7 +60,7 @@ class _Postponed(BaseException):
 
 
 class _Standstill(event.Listener):
-    """Stops the clock from the moment a thread asks for the compiler's lock until it gives it back."""
+    """Stops the clock while a thread waits for the compiler's lock or has it."""
 
     def on_start(self, event: Any) -> None:
         stop()
@@ -102,7 +107,7 @@ def routine(
     fastmath : frozenset of str, default none
         The liberties that LLVM may take with floating-point numbers: `SUMS` or `NUMBERS`.
     plain : callable, optional
-        What is called while the routine is interpreted, if the function itself cannot be.
+        The function that is called in place of an interpreted routine.
 
     Examples
     --------
@@ -142,8 +147,8 @@ def compiling_at(other: float) -> Iterator[None]:
 class _Policy:
     """When a routine is compiled.
 
-    numba's dispatcher asks `choose` for something to call whenever it meets types of arguments for which it
-    has no compiled code; compiled code is called without a detour.
+    numba's dispatcher calls `choose` for types of arguments that it has no compiled code for; compiled code
+    is called directly.
     """
 
     def __init__(self, dispatcher: Any, function: Callable[..., Any]):
@@ -183,7 +188,7 @@ class _Policy:
         if self.seconds + size * pace < share * compilation:
             return self.interpret
         if share > 0.0 and size * pace < compilation and patience() < compilation:
-            return self.interpret  # what is compiled after the time limit does not pay
+            return self.interpret  # because code compiled after the time limit does not pay
         before = compiled_seconds()
         compiled = self.compile(*args)
         _Pace.seconds += compiled_seconds() - before
@@ -192,17 +197,16 @@ class _Policy:
         return compiled
 
     def compile_now(self, *args: Any) -> Any:
-        """Compile for types of arguments that are not in the cache."""
         if getattr(_here, "postpones", False):
             raise _Postponed
         return self.compiler(*args)
 
     def without_literals(self, args: Any, kws: Any) -> Any:
-        """Ask for the code that a compiled caller needs: the same whatever constants it passes."""
+        """Return the code that a compiled caller needs, the same for all constants that it passes."""
         return self.template(tuple(map(unliteral, args)), kws)
 
     def interpret(self, *args: Any) -> Any:
-        """Call the function itself, and the routines that it calls likewise."""
+        """Call the function itself, with the routines that it calls interpreted too."""
         interpreter = self.interpreter or _interpreted(self.function, {})
         self.interpreter = interpreter
         began = thread_time()
@@ -260,7 +264,7 @@ def _elements(args: Any) -> float:
 
 
 def _numpy(value: Any) -> Any:
-    """Return what a default or an argument stands for; a number that may be divided by zero."""
+    """Return the value of an argument or a default; floats such that they may be divided by zero."""
     value = value.value if isinstance(value, OmittedArg) else value
     return np.float64(value) if type(value) is float else value
 

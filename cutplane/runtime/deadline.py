@@ -1,8 +1,8 @@
-"""The moment by which a run has to end, seen by everything that is called on its behalf.
+"""The moment by which a run has to end, in a context variable.
 
-A time limit has to hold inside masters, projections, conjugates and oracles on a cluster, which have no
-signature in common. So the loop states it once for the length of an iteration, and whoever may take long
-asks for it: `check_time` between its own iterations, or `seconds_left` passed on to a backend.
+A time limit holds inside masters, projections, conjugates and oracles on a cluster, which have no signature
+in common. So the driver sets it for each iteration, and functions that may take long read it: with
+`check_time` between iterations, or with `seconds_left` for a backend.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _patience: ContextVar[float] = ContextVar("patience", default=math.inf)
 class OutOfTime(BaseException):
     """The deadline has passed.
 
-    It is no error of the piece that it interrupts: as `KeyboardInterrupt` does, it passes through handlers of
-    `Exception`, so that nobody takes it for a failure of the piece.
+    It passes through handlers of `Exception`, as `KeyboardInterrupt` does, because the interrupted piece has
+    not failed.
     """
 
 
 def seconds_left() -> float:
-    """Return the seconds left until the deadline, at least 0; inf without one.
+    """Return the seconds until the deadline, at least 0; inf without one.
 
     Examples
     --------
@@ -46,8 +46,8 @@ def seconds_left() -> float:
 def patience() -> float:
     """Return the seconds by the wall clock in which a compilation has to pay; inf without a time limit.
 
-    The clock of `seconds_left` stands still while routines are compiled, but the wall clock does not, because
-    a solve with a time limit of a second must not wait for ten seconds of compilation.
+    It is not the clock of `seconds_left`, which stops during compilation, because a solve with a time limit
+    of a second must not wait for ten seconds of compilation.
     """
     return max(_patience.get() - perf_counter(), 0.0)
 

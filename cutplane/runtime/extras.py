@@ -9,29 +9,9 @@ from cutplane.exceptions import MissingExtraError
 
 
 def require_extra(module: str, extra: str) -> Any:
-    """Import a module that an extra brings.
+    """Import a module such as "matplotlib.pyplot" that an extra of cutplane installs.
 
-    Parameters
-    ----------
-    module : str
-        Full name, such as "matplotlib.pyplot".
-    extra : str
-        The extra of cutplane that installs it.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed; the message is the command that installs it.
-
-    Examples
-    --------
-    >>> from cutplane.runtime.extras import require_extra
-    >>> require_extra("json", "plot").loads("[1, 2]")
-    [1, 2]
+    Without it, `MissingExtraError` has the command that installs it.
     """
     package = module.partition(".")[0]
     try:

@@ -1,10 +1,15 @@
-"""The threads on which passes over the data run, shared by all problems of the process.
+"""The threads on which passes over the data run, shared by all problems of the process; one thread for BLAS.
 
-A pass is split into chunks whose kernels release the interpreter lock. The chunks are the same whatever the
-number of threads, and so are the results. The calling thread takes chunks like the others, and at the end it
-waits for those threads only that have begun one: calls from several threads, and calls within calls, cannot
-wait for each other. A thread is woken in a third of the time that concurrent.futures takes, which matters
-for passes of some tenths of a millisecond.
+A pass is split into chunks that release the interpreter lock. The chunks do not depend on the number of
+threads, and so the results do not. The calling thread takes chunks like the others, and at the end it waits
+only for threads that have begun one: calls from several threads, and calls within calls, cannot wait for each
+other. concurrent.futures would take three times as long to wake a thread, which matters for passes of some
+tenths of a millisecond.
+
+BLAS has one thread within a solve, because most of its calls are small, and its threads would nest in ours
+and wait for one another in loops: next to another process on the same cores a solve took up to a hundred
+times as long. Oracles of the user keep the threads of BLAS, unless their calls are so short that changing the
+number takes a share of them.
 """
 
 from __future__ import annotations
@@ -12,13 +17,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
+from functools import cache
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import as_count
-from cutplane.runtime.blas import one_blas_thread
 from cutplane.runtime.deadline import check_time
 
 Chunk = TypeVar("Chunk")
@@ -36,8 +42,8 @@ _calls: SimpleQueue[_Call] = SimpleQueue()
 def get_threads() -> int:
     """Return the number of threads on which a pass over the data runs.
 
-    It is what `set_threads` was last given; before that, the environment variable ``CUTPLANE_NUM_THREADS`` if
-    it is set, else the number of cores on which this process may run.
+    It is the last argument of `set_threads`; before that, the environment variable ``CUTPLANE_NUM_THREADS``
+    if it is set, else the number of cores on which this process may run.
 
     Returns
     -------
@@ -93,15 +99,15 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
     Parameters
     ----------
     function : callable
-        Spends its time in code that releases the interpreter lock. If it calls `run_chunks` itself, then that
+        Spends its time in code that releases the interpreter lock. If it calls `run_chunks` itself, that
         call wakes no further threads.
     chunks : iterable
-        Each worth more than 50 microseconds, the time that it takes to wake a thread.
+        Each worth more than 50 microseconds, because it takes so long to wake a thread.
 
     Raises
     ------
     Exception
-        What a call of `function` raises; the chunks not begun by then are left out.
+        The error of a call of `function`; further chunks are not begun.
     OutOfTime
         If the deadline passes between two chunks of the calling thread.
 
@@ -144,11 +150,11 @@ class _Call:
         self.lock = threading.Lock()
         self.open = True
         self.helpers = 0
-        self.last_helper_left = threading.Lock()
-        self.last_helper_left.acquire()
+        self.finished = threading.Lock()
+        self.finished.acquire()
 
     def work(self) -> None:
-        """Do chunks until none is left."""
+        """Do chunks until there are no more."""
         while self.todo:
             try:
                 position, chunk = self.todo.popleft()
@@ -161,7 +167,7 @@ class _Call:
                 self.todo.clear()
 
     def help(self) -> None:
-        """Work in a thread of the crew, unless the calling thread has finished."""
+        """Work in another thread, unless the calling one has finished."""
         with self.lock:
             if not self.open:
                 return
@@ -170,7 +176,7 @@ class _Call:
         with self.lock:
             self.helpers -= 1
             if not self.open and not self.helpers:
-                self.last_helper_left.release()
+                self.finished.release()
 
     def close(self) -> None:
         """Wait until no helper works any more; no other can begin."""
@@ -178,11 +184,11 @@ class _Call:
             self.open = False
             helped = self.helpers > 0
         if helped:
-            self.last_helper_left.acquire()
+            self.finished.acquire()
 
 
 def _enlist(wanted: int) -> int:
-    """Start threads until there are as many as wanted, and return how many of those there are."""
+    """Start threads until there are as many as wanted; return the number that there are of these."""
     with _lock:
         while len(_crew) < wanted:
             thread = threading.Thread(target=_serve, args=(_calls,), name="cutplane", daemon=True)
@@ -197,7 +203,77 @@ def _enlist(wanted: int) -> int:
 def _serve(calls: SimpleQueue[_Call]) -> None:
     _here.helps = True
     while True:
-        calls.get().help()  # without a name: an idle thread must not keep the data of its last call
+        calls.get().help()  # without a name, because an idle thread must not keep the data of its last call
+
+
+_usual: list[int] | None = None
+"""Threads of each library of BLAS outside of `one_blas_thread`; None outside."""
+
+
+class one_blas_thread(ContextDecorator):
+    """Keep BLAS on the calling thread; within another such context, of any thread, this does nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cutplane.runtime.threads import one_blas_thread
+    >>> with one_blas_thread():
+    ...     product = np.ones((2, 2)) @ np.ones((2, 2))
+    >>> product.tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+
+    _before: list[int] | None = None
+
+    def _recreate_cm(self) -> one_blas_thread:
+        return one_blas_thread()
+
+    def __enter__(self) -> None:
+        global _usual
+        if _usual is not None:
+            return
+        with _lock:
+            if _usual is None:
+                _usual = self._before = [library.num_threads for library in _libraries()]
+                _set([1] * len(_usual))
+
+    def __exit__(self, *error: object) -> None:
+        global _usual
+        if self._before is not None:
+            with _lock:
+                _set(self._before)
+                _usual = None
+
+
+def usual_blas_threads() -> AbstractContextManager[None]:
+    """Give BLAS the threads that it had before `one_blas_thread`."""
+    usual = _usual
+    return nullcontext() if usual is None or max(usual, default=1) == 1 else _with_threads(usual)
+
+
+@contextmanager
+def _with_threads(usual: list[int]) -> Iterator[None]:
+    _set(usual)
+    try:
+        yield
+    finally:
+        with _lock:
+            if _usual is usual:
+                _set([1] * len(usual))
+
+
+def _set(numbers: list[int]) -> None:
+    for library, number in zip(_libraries(), numbers, strict=True):
+        if library.num_threads != number:
+            library.set_num_threads(number)
+
+
+@cache
+def _libraries() -> list[Any]:
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _default() -> int:

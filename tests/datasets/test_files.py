@@ -42,57 +42,44 @@ def test_labels_are_the_last_columns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("read", "words"),
+    ("text", "words"),
     [
-        (lambda: read_conll(io.StringIO("a b\n\nc")), "the file, line 3 has 1 columns"),
-        (lambda: read_conll(io.StringIO("\n\n")), "no token"),
-        (lambda: read_multilabel_arff(io.StringIO(ARFF), 3), "is n_labels right"),
-        (lambda: read_multilabel_arff(io.StringIO(ARFF), 4), "no 4 labels beside"),
-        (lambda: read_multilabel_arff(io.StringIO(CONLL), 2), "line 1: '-DOCSTART- -X- O' is not read"),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("real", "string")), 2),
-            "line 4: .* is no numeric attribute",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("0.5", "?")), 2),
-            r"line 8: the entry '\?' is no",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("0.5", "inf")), 2),
-            "line 8: the entry 'inf' is no",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("0.5", "1_0")), 2),
-            "line 8: the entry '1_0' is no",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("0.5,", "")), 2),
-            "line 8: there are 3 entries for 4",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("0.5,", "1,1,")), 2),
-            "line 8: there are 5 entries",
-        ),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("-1,1,0", "-1,2,0")), 2),
-            "line 8: the entry '2' of",
-        ),
-        (lambda: read_multilabel_arff(io.StringIO(ARFF + "{0 1}\n"), 2), "line 10: .* sparse form"),
-        (lambda: read_multilabel_arff(io.StringIO(ARFF[: ARFF.index("0.5")]), 2), "ends without examples"),
-        (
-            lambda: read_multilabel_arff(io.StringIO(ARFF.replace("@data\n", "")), 2),
-            "line 7: '0.5,-1,1,0' is not",
-        ),
-        (lambda: read_multilabel_arff(io.StringIO(""), 2), "line 1: the file ends"),
-        (lambda: read_conll(io.StringIO("a b"), sep=""), "sep must not be empty"),
-        (lambda: read_conll(io.BytesIO(b"a \xff")), "the file is not in UTF-8: .* position 2"),
-        (lambda: read_conll(io.BytesIO(b"a \0")), "no text file"),
-        (lambda: read_conll(3), "path or a file object"),
+        (ARFF.replace("d {0,1}", "d {0,1,2}").replace("1e-3,2,0,0", "1e-3,2,0,2"), "is n_labels right"),
+        ("@relation r\n@attribute a real\n@attribute b {0,1}\n@data\n1,0", "no 2 labels beside"),
+        (CONLL, "line 1: '-DOCSTART- -X- O' is not read"),
+        (ARFF.replace("real", "string"), "line 4: .* is no numeric attribute"),
+        (ARFF.replace("0.5", "?"), r"line 8: the entry '\?' is no"),
+        (ARFF.replace("0.5", "inf"), "line 8: the entry 'inf' is no"),
+        (ARFF.replace("0.5", "1_0"), "line 8: the entry '1_0' is no"),
+        (ARFF.replace("0.5,", ""), "line 8: there are 3 entries for 4"),
+        (ARFF.replace("0.5,", "1,1,"), "line 8: there are 5 entries"),
+        (ARFF.replace("-1,1,0", "-1,2,0"), "line 8: the entry '2' of"),
+        (ARFF + "{0 1}\n", "line 10: .* sparse form"),
+        (ARFF[: ARFF.index("0.5")], "ends without examples"),
+        (ARFF.replace("@data\n", ""), "line 7: '0.5,-1,1,0' is not"),
+        ("", "line 1: the file ends"),
     ],
 )
-def test_other_files_are_refused(read, words):
+def test_other_arff_files_are_refused(text, words):
     with pytest.raises(InvalidInputError, match=words):
-        read()
+        read_multilabel_arff(io.StringIO(text), 2)
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (io.StringIO("a b\n\nc"), "the file, line 3 has 1 columns"),
+        (io.StringIO("\n\n"), "no token"),
+        (io.BytesIO(b"a \xff"), "the file is not in UTF-8: .* position 2"),
+        (io.BytesIO(b"a \0"), "no text file"),
+        (3, "path or a file object"),
+    ],
+)
+def test_other_files_of_sentences_are_refused(file, words):
+    with pytest.raises(InvalidInputError, match=words):
+        read_conll(file)
+    with pytest.raises(InvalidInputError, match="sep must not be empty"):
+        read_conll(io.StringIO("a b"), sep="")
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])

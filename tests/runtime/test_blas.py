@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.runtime import blas
-from cutplane.runtime.blas import one_blas_thread, usual_blas_threads
-from cutplane.runtime.threads import get_threads, run_chunks, set_threads
+from cutplane.runtime import threads as threads_module
+from cutplane.runtime.threads import (
+    get_threads,
+    one_blas_thread,
+    run_chunks,
+    set_threads,
+    usual_blas_threads,
+)
 
 
 class Library:
@@ -30,8 +35,8 @@ def threads():
 
 @pytest.fixture(autouse=True)
 def two_libraries(monkeypatch):
-    assert all(library.num_threads >= 1 for library in blas._libraries())
-    monkeypatch.setattr(blas, "_libraries", lambda: LIBRARIES)
+    assert all(library.num_threads >= 1 for library in threads_module._libraries())
+    monkeypatch.setattr(threads_module, "_libraries", lambda: LIBRARIES)
 
 
 def test_contexts_nest_and_end():
