@@ -41,29 +41,12 @@ class Contradiction(OracleError):
 
 
 class Bounds:
-    """Both bounds on the optimum, and their proof.
+    """Both bounds on the optimum: the best feasible point, its objective, the lower bound and its proof.
 
     A lower bound above the objective of a point is a contradiction. One that the errors of an oracle or of
     rounding explain leaves a gap as large as the contradiction, because nothing better is proven. A
-    larger one is an `OracleError`.
-
-    Parameters
-    ----------
-    exact : bool, default True
-        Whether the oracles are; if not, a lower bound that a point contradicts is forgotten.
-
-    Attributes
-    ----------
-    best : Point or None
-        The best feasible point.
-    upper : float
-        The objective there; inf if there is none.
-    lower : float
-        The best certified lower bound.
-    proof : Proof
-        The multipliers that give `lower`.
-    scale : float
-        The largest size of the objective at a point that was offered.
+    larger one is an `OracleError`; if the oracles are not exact, the lower bound is forgotten instead.
+    `scale` is the largest size of the objective at a point that was offered.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -161,21 +144,10 @@ def check_cuts(
     values: Array,
     noise: float = 0.0,
 ) -> None:
-    """Raise `Contradiction` if a cut lies above the value of its block at a point.
+    """Raise `Contradiction` if a cut (slopes, offsets, blocks) lies above the value of its block at a point.
 
-    Parameters
-    ----------
-    problem : Declaration
-    cuts : tuple of slopes, offsets, blocks
-        Half-spaces among them are passed over.
-    origin : callable
-        Returns where the cut of a row was found, None if that is not known.
-    X : ndarray of shape (dim,) or (k, dim)
-        The points.
-    values : ndarray of shape (n_blocks,) or (k, n_blocks)
-        Of the risk at these points; inf where one is not known.
-    noise : float, default 0.0
-        The size of terms that may have cancelled in a value.
+    `origin` returns the query point of a row, or None. `X` is one point or an array of points, `values` has
+    inf where a value is unknown, `noise` is the size of terms that may have cancelled in a value.
     """
     slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
     X, values = np.atleast_2d(X, values)

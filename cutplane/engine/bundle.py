@@ -131,15 +131,8 @@ class Points(MutableMapping[int, Array]):
 class Bundle:
     """Rows <slope, x> + offset in preallocated arrays that double; masters read them.
 
-    The slopes are sparse from the first sparse half-space on.
-
-    Parameters
-    ----------
-    dim : int
-    n_blocks : int
-        Number of blocks of the risk.
-    max_cuts : int or None
-        Maximal number of rows, at least 3 * n_blocks + 1, and one more with half-spaces; None: no limit.
+    The slopes are sparse from the first sparse half-space on. There are at most `max_cuts` rows, if that is
+    not None: at least 3 * n_blocks + 1, and one more with half-spaces.
 
     Attributes
     ----------
@@ -152,8 +145,6 @@ class Bundle:
         By query: the point, the multipliers of the examples of a dual cut, the oracle's solutions per block.
     steepest : float
         The largest entry of a slope that ever was here.
-    has_half_spaces : bool
-        Whether there ever was one.
     """
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):

@@ -23,7 +23,7 @@ from cutplane.sets.base import FeasibleSet, Separator
 from cutplane.sets.box import Box, WholeSpace
 
 if TYPE_CHECKING:
-    from cutplane.engine.standard import Standard
+    from cutplane.engine.standard import Restated
     from cutplane.masters.least import SolvedMinimum
     from cutplane.masters.whole import Conjugate
     from cutplane.proof.bound import SeparableInBox
@@ -34,20 +34,9 @@ Answer = TypeVar("Answer")
 class Declaration:
     """minimise f(x) + g(x) subject to x in X: the pieces, whose dimensions agree.
 
-    Attributes
-    ----------
-    risk : Risk
-    regularizer : Regularizer
-    active_regularizer : Regularizer
-        The regularizer, or `NoRegularizer` if its weight is zero.
-    feasible_set : FeasibleSet
-    dim : int
-    simple_set : FeasibleSet
-        X without the separation oracles, within the domains of risk and regularizer.
-    separators : tuple of Separator
-        Those of X, and of the domain of the risk.
-    as_given : bool
-        Whether methods see the problem in the user's variables whatever its units, as a picture of it shows.
+    `simple_set` is X without the separation oracles, within the domains of risk and regularizer;
+    `separators` are the oracles of X and of the domain of the risk; `active_regularizer` is `NoRegularizer`
+    if the weight is zero. With `as_given`, methods see the problem in the user's variables in any units.
     """
 
     as_given = False
@@ -97,7 +86,7 @@ class Declaration:
         return None if form is None or bounds is None else SeparableInBox(form, *bounds)
 
     @property
-    def standard(self) -> Standard | None:
+    def standard(self) -> Restated | None:
         """The problem in the variables of a solve, and the change of variables; None if these are its own."""
         from cutplane.engine.standard import standardized
 
@@ -187,8 +176,7 @@ class Declaration:
     def starting_point(self, x0: Any = None) -> Array:
         """Return x0 (default: zero) projected on the simple part of X.
 
-        A set that knows only how to minimise linear functions has no projection of zero; there the minimiser
-        of <0, x> is the default.
+        The default of a set with linear minimisation but no projection is the minimiser of <0, x>.
         """
         simple = self.simple_set
         if x0 is None and not offers(simple, Capability.PROJECTION):

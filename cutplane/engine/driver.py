@@ -132,12 +132,7 @@ class Process(Protocol[Answer]):
 class Driver(Generic[Answer]):
     """Steps a process until a rule holds; yields the `State` after each step.
 
-    Parameters
-    ----------
-    process : Process
-    stopping : StoppingRule
-    began : float, optional
-        The clock when the run was asked for, because its setup counts too; by default now.
+    The time since `began` on the clock counts, by default since now.
     """
 
     def __init__(self, process: Process[Answer], stopping: StoppingRule, began: float | None = None):

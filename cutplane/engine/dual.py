@@ -33,12 +33,7 @@ _PINNED = 1e-9
 
 
 class DualSearch(DualFunction):
-    """The lower bound as a function of multipliers, which mixes others in where it is -inf.
-
-    Parameters
-    ----------
-    problem : Problem
-    """
+    """The lower bound as a function of multipliers; where it is -inf, other multipliers are mixed in."""
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
@@ -127,17 +122,11 @@ def _mixed(found: DualValue, inside: Array, share: float) -> Array:
 
 
 def pins(slopes: Any, blocks: Array, free: Array) -> bool:
-    """Tell whether some combination of the rows, as a lower bound may use them, is flat where x is free.
+    """Tell whether a combination of rows, as a lower bound may use it, is flat in the `free` coordinates.
 
-    Cuts with slope zero everywhere, such as a known infimum, do not count: a model that only they hold has
-    its minimiser where another cut has fallen to that infimum, which may be anywhere.
-
-    Parameters
-    ----------
-    slopes : ndarray or csr_array of shape (K, dim)
-    blocks : ndarray of shape (K,)
-    free : ndarray of shape (n_free,)
-        The coordinates with neither a regularizer nor bounds.
+    These have neither a regularizer nor bounds. Cuts with slope zero everywhere, such as a known infimum, do
+    not count: a model that only they hold has its minimiser where another cut has fallen to that infimum,
+    which may be anywhere.
     """
     steep = np.flatnonzero(row_sizes(slopes))
     columns, of = dense(slopes[steep][:, free]), blocks[steep]

@@ -76,12 +76,7 @@ class Record(NamedTuple):
 
 
 class History:
-    """The records of a solve, in order.
-
-    Parameters
-    ----------
-    records : sequence of Record
-    """
+    """The records of a solve, in order."""
 
     def __init__(self, records: list[Record]):
         self._records = tuple(records)

@@ -41,22 +41,11 @@ _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
 
 
 class MethodProcess:
-    """Evaluates the first point, then does steps of the method.
+    """Evaluates the first point, x0 projected or a `Point`, then does steps of the method.
 
-    Parameters
-    ----------
-    run : Run
-    x0 : ndarray of shape (dim,), Point or None
-        The first query, projected; by default the point of X nearest to zero. A `Point` is evaluated already.
-    warm_start : Result or None
-        Its cuts are reused as far as they are valid.
-    probes : bool, default True
-        Whether a black box is called a few times more before the status is OPTIMAL.
-    user : Problem, optional
-        The problem as its user states it, by default the problem of the run. Points, marks and the result are
-        in its variables.
-    change : Change or SameVariables, optional
-        The change from the user's variables to the variables of the run, if they differ.
+    The problem of the run may be `user`'s in other variables, by a `change`: points, marks and the result are
+    in the user's variables. With `probes`, a black box is called a few times more before the status is
+    OPTIMAL. The cuts of `warm_start` are reused as far as they are valid.
     """
 
     def __init__(

@@ -73,20 +73,10 @@ class Tangent(NamedTuple):
 class Run(Bounds):
     """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
-    Attributes
-    ----------
-    tol, tol_abs : float
-        The relative and the absolute gap to reach.
-    first, best, anchor : Point
-        The first point, the best feasible one, and the best one or else the first.
-    last : Reduced or None
-        The solution of the last reduced problem.
-    set_multipliers : ndarray or None
-        The multipliers of the simple set's rows in it, if the master has them.
-    exact : bool
-        Whether to solve reduced problems as exactly as possible, because iterations changed nothing.
-    moved : bool
-        Whether the iteration changed a bound, or the model at its minimiser.
+    `tol` and `tol_abs` are the gap to reach, `last` is the solution of the last reduced problem, and
+    `set_multipliers` are the multipliers of the simple set's rows in it, if the master has them. `exact` asks
+    for reduced problems as exact as possible, because iterations changed nothing; `moved` tells whether the
+    iteration changed a bound, or the model at its minimiser.
     """
 
     first: Point
@@ -412,11 +402,6 @@ class Run(Bounds):
 
         With a `share` below 1, the bound combines this share of the cut with the known infimum. The set is
         called once, for the bound and the minimiser; its time counts as an oracle's.
-
-        Raises
-        ------
-        OracleError
-            If the set raises an exception or does not return a point.
         """
         rows = self.add_cut(point)
         known = self.bundle.queries == TRIVIAL

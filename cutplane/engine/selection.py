@@ -18,12 +18,10 @@ _NOISE = 2.0**-48
 def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
     """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
 
-    A pivot splits the remaining kinks: the sign of the derivative there, a sum over the kinks before it, is
-    positive if the zero lies before it; the kinks on the other side are dropped. The pivot is the zero of the
-    secant over the bracket or, if the last one did not halve the kinks, the median of a few of them.
-
-    curvature_jumps may be empty. If the derivative stays negative, a finite t beyond the last kink is
-    returned.
+    A pivot splits the remaining kinks: the zero lies on the side that the sign of the derivative there tells,
+    and the kinks on the other side are dropped. The pivot is the zero of the secant over the bracket or, if
+    the last one did not halve the kinks, the median of a few of them. If the derivative stays negative, a
+    finite t beyond the last kink is returned. curvature_jumps may be empty.
     """
     if slope >= 0.0 or limit <= start:
         return start

@@ -42,17 +42,8 @@ and each costs its time."""
 class ReducedSolver:
     """The masters of one run: the first one solves, the next one where it fails.
 
-    Parameters
-    ----------
-    reduced : ReducedProblem
-    backend : Backend
-    kinds : tuple
-        The kinds of stabilisation of the method; a missing master is an error now, not later.
-
-    Attributes
-    ----------
-    idle : bool
-        Whether the last iterations moved nothing: an inexact master is passed over then.
+    A missing master for one of the `kinds` of stabilisation is an error now, not later. If the run is `idle`,
+    because the last iterations moved nothing, an inexact master is passed over.
     """
 
     def __init__(self, reduced: ReducedProblem, backend: Backend, kinds: tuple[Kind, ...]):

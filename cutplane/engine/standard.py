@@ -37,15 +37,7 @@ class Change:
     """x = (u / size, c - <centre, u / size>), between the user's x and the variables (u, c) of a solve.
 
     Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. Where x is a matrix of several rows,
-    as of the weights of classes, each row is changed so.
-
-    Parameters
-    ----------
-    centre, size : ndarray of shape (n,)
-        The sizes are powers of two.
-    intercept : bool
-        Whether there are b and c.
-    rows : int, default 1
+    as of the weights of classes, each row is changed so. Sizes are powers of two.
     """
 
     centre: Array
@@ -150,7 +142,7 @@ class SameVariables:
 SAME = SameVariables()
 
 
-class Standard(NamedTuple):
+class Restated(NamedTuple):
     """A problem whose columns are centred and of one size, or that holds its risk, and the way back."""
 
     problem: Declaration
@@ -163,7 +155,7 @@ _changed: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | 
 
 
 @remembered
-def standardized(problem: Declaration) -> Standard | None:
+def standardized(problem: Declaration) -> Restated | None:
     """Return the problem in standard variables; None if its columns are fine, or nothing can be changed.
 
     Columns can be centred where the intercepts are free, because only these change then. They can be scaled
@@ -172,7 +164,7 @@ def standardized(problem: Declaration) -> Standard | None:
     """
     if problem.separators:
         holding = holding_squares(problem)
-        return holding and Standard(holding, SAME)
+        return holding and Restated(holding, SAME)
     risk: Any = problem.risk
     bounds = problem.simple_set.bounds(problem.dim)
     if problem.as_given or bounds is None or not offers(risk, Capability.UNITS):
@@ -194,10 +186,10 @@ def standardized(problem: Declaration) -> Standard | None:
         return None
     inner, change = found
     if (change.size == 1.0).all():
-        return Standard(Declaration(inner, problem.regularizer, problem.feasible_set), change)
+        return Restated(Declaration(inner, problem.regularizer, problem.feasible_set), change)
     lower, upper = bounds * change.units
     inside = Box(lower, upper) if np.isfinite(bounds).any() else None
-    return Standard(Declaration(inner, _in_unit(form, change.units), inside), change)
+    return Restated(Declaration(inner, _in_unit(form, change.units), inside), change)
 
 
 def _in_units(risk: Any, columns: Columns, centred: bool, scaled: bool) -> tuple[Risk, Change] | None:

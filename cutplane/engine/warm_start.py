@@ -29,19 +29,10 @@ def resume(run: Run, earlier: Certificate) -> dict[int, int]:
     """Add every cut of `earlier` that is valid for the run's problem, and start from its best point.
 
     Cuts of the risk hold for every regularizer and set. If the risk is another object, the oracle is called
-    again where the cuts in use were made, and later for others before a proof uses them. Half-spaces hold if
-    the set is the same object; else its oracle is called again at their query points. The first point is the
-    best one, under the new objective, of those whose risk is known.
-
-    Returns
-    -------
-    dict of int to int
-        The rows of `earlier` that the oracle has not confirmed, by their ids in the bundle.
-
-    Raises
-    ------
-    InvalidInputError
-        If the result has another dimension or number of blocks, or comes from another risk.
+    again where the cuts in use were made, and later for others before a proof uses them: their rows are
+    returned, by ids in the bundle. Half-spaces hold if the set is the same object; else its oracle is called
+    again at their query points. The first point is the best one, under the new objective, of those whose risk
+    is known. Raise `InvalidInputError` if the shapes differ, or the result comes from another risk.
     """
     dim, n_blocks = run.problem.dim, run.problem.risk.n_blocks
     if earlier.slopes.shape[1] != dim:

@@ -29,7 +29,7 @@ _SPACING = 20
 """The bound of the mean is computed for every 1/20 more cuts, because its cost grows with their number."""
 
 
-class Estimate:
+class CutMean:
     """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2, of which the first sum is at most sum_i a_i f(x)."""
 
     def __init__(self, centre: Array):
@@ -63,7 +63,7 @@ class AcceleratedState(NamedTuple):
     """The end of the last gradient step, and what the next one needs."""
 
     y: Point
-    estimate: Estimate
+    estimate: CutMean
     lipschitz: float
     shrink: float = _FIRST_SHRINK  # the factor of `lipschitz` after a step
 
@@ -143,7 +143,7 @@ class AcceleratedGradient(Method):
     def start(self, run: Run) -> AcceleratedState:
         y = run.anchor
         steepness = float(np.abs(run.slopes(y).sum(axis=0)).max())
-        return AcceleratedState(y, Estimate(y.x), self.lipschitz or max(steepness, _FLATTEST))
+        return AcceleratedState(y, CutMean(y.x), self.lipschitz or max(steepness, _FLATTEST))
 
     def step(self, run: Run, state: AcceleratedState) -> Step:
         """Take the bound from the cut at x_k; step to y_k with an L that holds; restart if that ascends."""
@@ -174,5 +174,5 @@ class AcceleratedGradient(Method):
             L *= shrink
         estimate.add(run, cut, weight)
         if self.restart and float(cut.slope @ (y.x - last.x)) > 0.0:
-            return Step("restart", AcceleratedState(y, Estimate(y.x), L, shrink))
+            return Step("restart", AcceleratedState(y, CutMean(y.x), L, shrink))
         return Step("accelerated", AcceleratedState(y, estimate, L, shrink))

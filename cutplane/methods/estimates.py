@@ -35,13 +35,7 @@ dimension."""
 
 
 class Sizes:
-    """What estimates read of a problem, worked out once.
-
-    Attributes
-    ----------
-    n, blocks : int
-    linear, smooth, regularized, separated : bool
-    """
+    """Sizes of a problem that estimates read, computed once."""
 
     def __init__(self, problem: Declaration):
         risk = problem.risk

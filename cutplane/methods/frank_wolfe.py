@@ -114,7 +114,7 @@ class Atoms:
 
 
 @dataclass(frozen=True, eq=False)
-class Combination:
+class Mixture:
     """A point as a convex combination of atoms.
 
     Attributes
@@ -147,7 +147,7 @@ class FrankWolfeState:
         The current point, evaluated.
     weights : ndarray of shape (K,)
         The weights of `atoms` at the current point.
-    best : Combination
+    best : Mixture
         Atoms and weights of the best point.
     count : int
         Number of iterations so far.
@@ -156,7 +156,7 @@ class FrankWolfeState:
     point: Point
     known: Atoms
     weights: Array
-    best: Combination
+    best: Mixture
     count: int = 0
 
     @property
@@ -174,7 +174,7 @@ class FrankWolfeState:
         """Return the state at another point, which has these weights."""
         best = self.best
         if point.objective <= best.objective:
-            best = Combination(self.atoms, weights, point.objective)
+            best = Mixture(self.atoms, weights, point.objective)
         return replace(self, point=point, weights=weights, best=best)
 
     def pruned(self) -> FrankWolfeState:
@@ -185,7 +185,7 @@ class FrankWolfeState:
         known, weights = self.known.restricted(kept), self.weights[kept] / self.weights[kept].sum()
         best = self.best
         if best.weights is self.weights:
-            best = Combination(known.rows, weights, best.objective)
+            best = Mixture(known.rows, weights, best.objective)
         return replace(self, known=known, weights=weights, best=best)
 
 
@@ -306,7 +306,7 @@ class FrankWolfe(Method):
     def start(self, run: Run) -> FrankWolfeState:
         first = run.anchor
         known, weights = Atoms(first.x), np.ones(1)
-        return FrankWolfeState(first, known, weights, Combination(known.rows, weights, first.objective))
+        return FrankWolfeState(first, known, weights, Mixture(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
         """Minimise the cut over the set, which gives the bound; take a step to the minimiser; correct it."""

@@ -47,15 +47,8 @@ minimiser."""
 class Enclosure(NamedTuple):
     """The cuts around the last centre that was enclosed.
 
-    Attributes
-    ----------
-    share : float
-        Part of the tolerance that the model may predict before the next proof is tried.
-    centre : ndarray of shape (dim,)
-    radii : ndarray of shape (dim,)
-        How far from the centre each pair of cuts was found.
-    errors : ndarray of shape (dim,)
-        How far below the objective at the centre the cuts lie there.
+    `share` of the tolerance is the decrease that the model may predict before the next proof is tried. Each
+    pair of cuts was found at a distance of `radii`, and lies `errors` below the objective at the centre.
     """
 
     share: float

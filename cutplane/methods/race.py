@@ -50,24 +50,10 @@ than ends a run, because the reason of that would not name the methods."""
 class Entrant:
     """A method in a race, its state, and its record.
 
-    Attributes
-    ----------
-    method : Method
-    estimate : float
-        Seconds that it is expected to take.
-    whole : bool
-        Whether its first step is nearly all of its work and cannot be divided.
-    each : float
-        Seconds that an iteration is expected to take; 0 if unknown.
-    reserve : bool
-        Whether it has turns only after all others have left.
-    turn : int
-        Least iterations of a turn.
-    memory : float
-        Part of an earlier rate that is kept.
-    limit : float
-        Seconds of its first step, unless it runs alone; one that does not end is started again with twice as
-        much.
+    It is expected to take `estimate` seconds, and `each` an iteration (0: unknown); if it is `whole`, its
+    first step is nearly all of its work and cannot be divided. That step has a `limit`, unless it runs
+    alone, and is started again with twice as much. Turns have at least `turn` iterations, `memory` is the
+    part of an earlier rate that is kept, and with `reserve` it has turns only after all others have left.
     """
 
     method: Method
