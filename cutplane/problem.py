@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutplane.masters.base import MasterKind
     from cutplane.masters.select import Backend
     from cutplane.methods.base import Method
+    from cutplane.regularizers.base import Regularizer
     from cutplane.result import Result
 
 _ELSEWHERE = {
@@ -71,6 +72,10 @@ class Problem(Declaration):
 
     def __repr__(self) -> str:
         return f"Problem({self.risk!r}, {self.regularizer!r}, {self.feasible_set!r})"
+
+    def regularized_by(self, regularizer: Regularizer) -> Problem:
+        """Return the problem with another regularizer."""
+        return Problem(self.risk, regularizer, self.feasible_set)
 
     def formula(self) -> str:
         r"""Return the problem in LaTeX; pieces without a formula are shown by name.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.evaluator import Point
     from cutplane.engine.run import Run
-    from cutplane.problem import Problem
 
 
 R = TypeVar("R", bound=Any)
@@ -127,7 +126,7 @@ class Path(Results[Result]):
         )
 
 
-def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, options: dict[str, Any]) -> Path:
+def follow(problem: Any, lams: Sequence[float] | Array, method: Method, options: dict[str, Any]) -> Path:
     """Solve `problem` for each weight in turn; see `Problem.path`."""
     weights = as_vector("lams", lams)
     if weights.size == 0:
@@ -141,19 +140,17 @@ def follow(problem: Problem, lams: Sequence[float] | Array, method: Method, opti
     return Path(weights[: len(results)], tuple(results))
 
 
-def followed(problem: Problem, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
+def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
     """Yield the result for each weight.
 
     If the method has a follower, the follower proposes points and multipliers, and this function proves their
     bounds. If there is none, or a bound misses the tolerance, the weight is solved from the cuts of the last.
     """
-    from cutplane.problem import Problem
-
     begin = {name: options[name] for name in ("warm_start", "x0") if name in options}
     rest = {name: value for name, value in options.items() if name not in begin}
     lead = _leader(problem, method, options) if lams.size > 1 else None
     for lam in lams.tolist():
-        step = Problem(problem.risk, problem.regularizer.with_lam(lam), problem.feasible_set)
+        step = problem.regularized_by(problem.regularizer.with_lam(lam))
         result = None if lead is None else lead(step)
         if result is None:
             result = step.solve(**begin, **rest)
@@ -162,8 +159,8 @@ def followed(problem: Problem, lams: Array, method: Method, options: dict[str, A
 
 
 def _leader(
-    problem: Problem, method: Method, options: dict[str, Any]
-) -> Callable[[Problem], Result | None] | None:
+    problem: Declaration, method: Method, options: dict[str, Any]
+) -> Callable[[Declaration], Result | None] | None:
     """Return the function that solves the next weight by the follower of a method, or returns None unproven.
 
     There is none if the method has no follower for the problem, or options forbid it.
@@ -192,7 +189,7 @@ def _leader(
     stopping = stopping_rules(**rules)
     best: Point | None = None
 
-    def solve(problem: Problem) -> Result | None:
+    def solve(problem: Declaration) -> Result | None:
         nonlocal best
         stated, own = standardized(problem) or (problem, None)
         if own is not change:
@@ -347,10 +344,8 @@ class ExactPath:
         return relative_gap(*self._state.bounds(weight, x))
 
 
-def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[str, Any]) -> ExactPath:
+def follow_exactly(problem: Any, method: Method, end: Any, options: Mapping[str, Any]) -> ExactPath:
     """Follow the path of `problem` down to the weight `end`; see `Problem.path`."""
-    from cutplane.problem import Problem
-
     g = problem.regularizer
     lam = as_positive("the weight where an exact path ends", g.lam if end is None else end)
     if end is not None and end != g.lam:
@@ -361,7 +356,7 @@ def follow_exactly(problem: Problem, method: Method, end: Any, options: Mapping[
             g = L1(lam, form.costs / g.lam) + L2(1.0, form.quadratic.centre, form.quadratic.weights)
     shown = {name: options[name] for name in ("callback", "progress", "log") if name in options}
     rest = {name: value for name, value in options.items() if name not in shown}
-    given = Problem(problem.risk, g, problem.feasible_set)
+    given = problem.regularized_by(g)
     given.as_given = True  # knots and bounds of the state are in its variables
     driver = given.iterate(method, **rest)
     result = driver.run(**shown)

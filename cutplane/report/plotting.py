@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cutplane.engine.history import History
-    from cutplane.engine.path import Path
-    from cutplane.report.compare import Comparison
 
 _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _ROOM = 3.0
@@ -86,7 +84,7 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def plot_path(path: Path, ax: Axes | None = None) -> Axes:
+def plot_path(path: Any, ax: Axes | None = None) -> Axes:
     """Plot the coordinates of the best point over the weight of the regularizer.
 
     Of more than 100 coordinates, the 100 that become largest are drawn, as the label of the axis says.
@@ -145,7 +143,7 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
     return axes
 
 
-def plot_comparison(comparison: Comparison, ax: Axes | None = None, by: str = "seconds") -> Axes:
+def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds") -> Axes:
     """Plot the certified relative gap of every run over time, calls or iterations, on logarithmic axes.
 
     With several methods and several backends, the colour tells one and the kind of line the other. A run that
@@ -203,7 +201,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None, by: str = "s
     return axes
 
 
-def _looks(comparison: Comparison) -> tuple[list[str], list[str]]:
+def _looks(comparison: Any) -> tuple[list[str], list[str]]:
     """Return the colour and the line style of each row: methods and backends, the more of them in colours."""
     asked = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
     coloured, styled = sorted(asked, key=lambda names: -len(set(names)))
