@@ -1,4 +1,4 @@
-"""The declaration of a problem: what engine and methods know of it."""
+"""The declaration of a problem, as engine and methods read it."""
 
 from __future__ import annotations
 

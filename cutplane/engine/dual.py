@@ -1,4 +1,4 @@
-"""Multipliers for the lower bound where those of the reduced problem give none."""
+"""Other multipliers for the lower bound where the reduced problem's multipliers give none."""
 
 from __future__ import annotations
 

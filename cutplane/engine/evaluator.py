@@ -47,7 +47,7 @@ class Evaluator(Oracle):
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
         """Evaluate start + t (end - start): no pass over the data if the risk has images.
 
-        Images combined from others drift away from those of their points; far ones are computed afresh.
+        Combined images drift away from the images of their points; far ones are computed again.
         """
         x = start.x + t * (end.x - start.x)
         risk = self.risk

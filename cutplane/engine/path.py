@@ -239,7 +239,7 @@ class _Following(Method):
 class ExactPath:
     """The solutions for every weight in a range: with an l1 norm a piecewise linear function of the weight.
 
-    With a squared norm, `L2` or that of a kernel machine, they are one of its inverse.
+    With a squared norm, of `L2` or a kernel machine, they are one of its inverse.
 
     ``path(lam)`` is the solution at any weight from the last knot on.
 
@@ -252,10 +252,10 @@ class ExactPath:
     points : csr_array of shape (K, dim)
         The solution at each knot.
     events : tuple of str
-        What happens there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
-        prediction comes to another piece of its loss. With a squared norm "joins 3" and "leaves 3" of
-        example 3, whose prediction comes to a kink of its loss, or leaves it, and "ties" where the path goes
-        on from a new solution, a little below a weight with many events.
+        The events there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
+        prediction enters another piece of its loss. With a squared norm "joins 3" and "leaves 3" of
+        example 3, whose prediction reaches a kink of its loss, or leaves it, and "ties" where the path
+        continues from a new solution, a little below a weight with many events.
     result : Result
         The solve that ended at the last knot, with its certificate.
     """
@@ -286,7 +286,7 @@ class ExactPath:
         Raises
         ------
         InvalidInputError
-            If the weight is less than that of the last knot, where the path ends.
+            If the weight is below the last knot, where the path ends.
         """
         lam = as_scalar("lam", lam, low=0.0)
         if lam < self.knots[-1]:

@@ -1,4 +1,4 @@
-"""One run of a method on a problem: everything a method may ask for."""
+"""One run of a method on a problem: all operations that methods use."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Run(Bounds):
     """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
     `tol` and `tol_abs` are the gap to reach, `last` is the solution of the last reduced problem, and
-    `set_multipliers` are the multipliers of the simple set's rows in it, if the master has them. `exact` asks
-    for reduced problems as exact as possible, because iterations changed nothing; `moved` tells whether the
-    iteration changed a bound, or the model at its minimiser.
+    `set_multipliers` are the multipliers of the simple set's rows in it, if the master has them. With
+    `exact`, reduced problems are solved as exactly as possible, because iterations changed nothing; `moved`
+    tells whether the iteration changed a bound, or the model at its minimiser.
     """
 
     first: Point
@@ -140,7 +140,7 @@ class Run(Bounds):
     def natural_weight(self, point: Point) -> float:
         """Return a prox weight in the unit of the problem: slope at the point over size of the point.
 
-        A point at zero has the size of 1, or that of the simple set if it is smaller.
+        A point at zero has the size 1, or the size of the simple set if that is smaller.
         """
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
         return steepness / max(float(norm(point.x)), min(1.0, self.problem.reduced.largest or 1.0))
@@ -215,7 +215,7 @@ class Run(Bounds):
     def certify(self, multipliers: Array, held: Array | None = None, known: float = -math.inf) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
-        `held`, those of the simple set, spare a solve. It may be -inf if L is not above what is `known`.
+        `held`, multipliers of the simple set, spare a solve. L may be -inf if it is at most `known`.
         """
         reach = 0.0
         if hasattr(self, "first"):
@@ -244,7 +244,7 @@ class Run(Bounds):
         """Evaluate the objective at x, or, if x is cut off or outside the domain, towards the best point.
 
         Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
-        `accuracy` is asked of a risk with on-demand accuracy, if the gap does not ask for more.
+        A risk with on-demand accuracy is evaluated to `accuracy`, or more accurately if the gap requires it.
         """
         if self.problem.separators and (found := self.cut_off(x)):
             nearby = self.evaluator.nearby(x)
@@ -277,7 +277,7 @@ class Run(Bounds):
         """Evaluate the minimiser of a relaxation; None if it is cut off, and then perhaps a point near it.
 
         Such a point gives an upper bound. One that no oracle proposes lies on the segment to the first
-        feasible point. It is asked for where the half-spaces found allow one that closes or halves the gap.
+        feasible point, and is evaluated where the half-spaces allow one that closes or halves the gap.
         """
         if not (found := self.cut_off(reduced.x)):
             return self._evaluated(reduced.x)

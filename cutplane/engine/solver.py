@@ -252,10 +252,10 @@ class ReducedSolver:
         return whole
 
 
-def _wrong(what: str, vector: Any, size: int) -> str | None:
+def _wrong(name: str, vector: Any, size: int) -> str | None:
     """Return why something is not a finite vector of this size; None if it is."""
     if not isinstance(vector, np.ndarray) or vector.dtype.kind != "f":
-        return f"its {what} is not an array of floats"
+        return f"its {name} is not an array of floats"
     if vector.shape != (size,):
-        return f"its {what} has shape {vector.shape}, not {(size,)}"
+        return f"its {name} has shape {vector.shape}, not {(size,)}"
     return None if np.isfinite(vector).all() else "the answer is not finite"

@@ -1,4 +1,4 @@
-"""Results on disk: one .npz file, without pickled objects but for those of special problems."""
+"""Results on disk: one .npz file, with pickled objects only for results of special problems."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
         stated in another way is given to ``verify(problem)`` instead.
     trusted : bool, default False
         Whether the file may hold objects, as results of special problems do: reading them can run any code,
-        so that you have to know where the file comes from.
+        so that you have to trust the source of the file.
 
     Returns
     -------
@@ -152,8 +152,8 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     Raises
     ------
     InvalidInputError
-        If the file is not a saved result, is damaged, or comes from a problem of other pieces; the message
-        names the file and what is wrong.
+        If the file is not a saved result, is damaged, or belongs to a problem of other pieces; the message
+        names the file and the fault.
     FileNotFoundError
         If there is no such file.
 

@@ -1,4 +1,4 @@
-"""Methods: where to query next, how to move the centre, what the reduced problem adds."""
+"""Methods: each chooses the next query, and which rows a reduced problem gets."""
 
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Estimate, Method, Refusal, Step

@@ -1,4 +1,4 @@
-"""The choice of a method by what the pieces of a problem offer."""
+"""The choice of a method by the capabilities of the pieces of a problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a method: where to query next, how to move the centre, what the reduced problem adds."""
+"""The interface of a method, and the checks that methods share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole problem in one conic solve, then cuts if the gap asks for them."""
+"""The whole problem in one conic solve, then cuts if a gap remains."""
 
 from __future__ import annotations
 

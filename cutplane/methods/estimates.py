@@ -28,7 +28,7 @@ _OWN = "simplex_qp", "interior_point", "entropy_dual"
 _NUMBERS = 0.4
 """Part of the cost of a cone programme that a reduced problem takes, because it is compiled once."""
 _RELAXATIONS = 20.0
-"""Rounds of linear relaxations, because those of combinatorial problems end after 3 to 20."""
+"""Rounds of linear relaxations, because combinatorial problems end after 3 to 20."""
 _WIDEST = 300
 """Coordinates beyond which the number of iterations does not grow, because the bounds of the theory know no
 dimension."""

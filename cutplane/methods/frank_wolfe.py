@@ -208,7 +208,7 @@ class FrankWolfe(Method):
         The step gamma_t:
 
         * "short": the minimiser of ``f(x) + t <f'(x), d> + c t^2 / 2``, a bound of ``f(x + t d)`` for t in
-          [0, 1], where d is the whole direction and c what the risk's ``curvature_bound(x, d)`` returns.
+          [0, 1], where d is the whole direction and c the risk's ``curvature_bound(x, d)``.
           `LinearRisk` has it for smooth losses, and takes a pass over the data for it.
         * "exact": a line search, without a pass over the data if the risk keeps images, as `LinearRisk` does;
           otherwise with a few calls of the oracle, until the slope is a tenth of the first one.

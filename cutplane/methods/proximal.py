@@ -28,7 +28,7 @@ slope is that much steeper than the model, whose last digits it would cost."""
 _PATIENCE = 3
 """Steps of one kind in a row before the weight may change, because Kiwiel's rule has so many."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
-"""Weights for the lower bound, in units of the present one. They come before the model without a prox term,
+"""Weights for the lower bound, in units of the present one. They precede the model without a prox term,
 because the master of the steps solves them faster than another master would solve that."""
 _LIGHTEST = 1e-100
 """The least weight after halvings, because squares of steps are multiplied by it and divided by it."""
