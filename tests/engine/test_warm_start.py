@@ -148,39 +148,6 @@ def test_a_path_of_other_weights_asks_for_no_cut_again():
     assert len(calls) == sum(result.oracle_calls for result in path)
 
 
-def test_cuts_between_half_spaces_are_asked_for_though_none_is_in_use():
-    """Without a regularizer, on an unbounded set, no cut is in use; half-spaces come first and last."""
-
-    @cut.separation_oracle
-    def disc(x):
-        norm = np.linalg.norm(x)
-        return [] if norm <= 1.0 + 1e-12 else [cut.HalfSpace(x / norm, 1.0)]
-
-    def risk(scale):
-        @cut.risk(dim=2)
-        def distance(x):
-            return scale * np.abs(x - 2.0).sum(), scale * np.sign(x - 2.0)
-
-        return distance
-
-    problem = cut.Problem(risk(1.0), feasible_set=disc)
-    earlier = problem.solve(cut.ProximalBundle(), x0=np.full(2, 3.0), max_iter=6)
-    rows = earlier.certificate
-    half_spaces, cuts = (np.flatnonzero((rows.blocks == HALF_SPACE) == kind) for kind in (True, False))
-    order = np.concatenate([half_spaces[:1], cuts, half_spaces[:1]])
-    certificate = replace(
-        rows,
-        slopes=rows.slopes[order],
-        offsets=rows.offsets[order],
-        blocks=rows.blocks[order],
-        queries=rows.queries[order],
-        multipliers=np.zeros(len(order)),
-    )
-    with pytest.raises(cut.InvalidInputError, match="comes from another risk"):
-        other = cut.Problem(risk(1e12), cut.L2(1.0), cut.Box(5.0, 6.0))
-        other.solve(warm_start=replace(earlier, certificate=certificate))
-
-
 def test_a_risk_of_zero_may_come_back_with_the_last_bits_of_its_terms():
     risk = cut.LinearRisk([[2.0], [-2.0]], [1.0, -1.0], cut.losses.Hinge())
     result = cut.Problem(risk, feasible_set=cut.Box(-1, 1)).solve(cut.Kelley(), tol_abs=1e-9)
@@ -324,10 +291,10 @@ KNOWN = ([0.0, 0.0], -1.0, 0, TRIVIAL, 0.0)
     "order, accepted", [([0, 2, 1], True), ([0, 1, 2], False), ([2, 0, 1], False)], ids=str
 )
 def test_of_another_risk_cuts_in_use_and_the_first_and_last_are_confirmed(order, accepted):
-    before = earlier([KNOWN, *(CUTS[k] for k in order), KNOWN], AT)
+    before = earlier([KNOWN, FOUND[1], *(CUTS[k] for k in order), FOUND[1], KNOWN], AT)
     if accepted:
         run, unconfirmed = begun(before)
-        assert list(unconfirmed.values()) == [1 + order.index(2)]
+        assert list(unconfirmed.values()) == [2 + order.index(2)]
         confirm_origin(run, before, unconfirmed)
         (base,) = unconfirmed
         run.proof = run.proof._replace(ids=np.array([base]), multipliers=np.array([1e-9]))
