@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus
+from cutplane.masters.interior import InteriorPoint
 from cutplane.regularizers import L1, L2, ElasticNet, NoRegularizer, RelativeEntropy
 from cutplane.sets import Box, CappedSimplex, Polyhedron, Simplex, WholeSpace
 
@@ -24,6 +25,12 @@ NAMES = [
     *("entropy, capped simplex", "entropy, positive box"),
     *LINEAR,
 ]
+
+
+class OfAnyBlocks(InteriorPoint):
+    """Takes problems with few blocks, too."""
+
+    least_blocks = blocks_per_coordinate = 0
 
 
 @dataclass

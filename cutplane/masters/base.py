@@ -1,4 +1,4 @@
-"""The seam between the engine and whoever solves the reduced problem.
+"""The interface between the engine and the masters, which solve the reduced problem.
 
 The reduced problem over the rows (cuts and half-spaces) of a pool is
 
@@ -49,10 +49,10 @@ Kind = type[Prox] | type[Level] | None
 
 
 class Rows(Protocol):
-    """The rows a master works on, K of them; read-only for the master.
+    """The K rows of a reduced problem; read-only for the master.
 
-    Rows are only ever appended or removed: an id always names the same row, ids increase, and comparing them
-    with those of the last call tells a master what to add to its living model and what to delete from it.
+    Rows are only appended or removed: an id always names the same row, so that a living model adds the rows
+    with new ids, and deletes those whose ids are gone.
     """
 
     @property
@@ -67,7 +67,7 @@ class Rows(Protocol):
 
     @property
     def blocks(self) -> Array:
-        """Shape (K,), the block each cut belongs to, or `HALF_SPACE`."""
+        """Shape (K,), the block of each cut, or `HALF_SPACE`."""
         ...
 
     @property
@@ -78,9 +78,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """What a master is built for: everything about the reduced problem but its rows.
-
-    Masters read its forms, each of which is None if the pieces do not have it.
+    """The reduced problem without its rows, by its pieces and their forms, which are None if missing.
 
     Attributes
     ----------
@@ -123,12 +121,12 @@ class ReducedProblem:
 
     @cached_property
     def largest(self) -> float:
-        """The size of the simple set; inf if it is not known."""
+        """The size of the simple set; inf if unknown."""
         return size_of(self.simple_set, self.dim)
 
     @cached_property
     def scale(self) -> float:
-        """The size of the numbers of the simple set; 0 if they are not known."""
+        """The size of the numbers of the simple set; 0 if unknown."""
         return scale_of(self.simple_set, self.dim, 0.0)
 
     @cached_property
@@ -138,12 +136,12 @@ class ReducedProblem:
 
     @cached_property
     def first_masters(self) -> dict[Any, Any]:
-        """The first candidate of each kind of stabilisation and backend that was needed so far."""
+        """The first candidates, by stabilisation and backend."""
         return {}
 
 
 class MasterStatus(Enum):
-    """How a master ended."""
+    """The outcome of a solve."""
 
     SOLVED = auto()
     UNBOUNDED = auto()
@@ -160,15 +158,13 @@ class MasterSolution:
     x : ndarray of shape (dim,) or None
         The minimiser; None unless SOLVED.
     multipliers : ndarray of shape (K,) or None
-        One nonnegative multiplier per row, as the solver found it (not yet clipped nor normalised). With a
-        `Level` they are those of the level constraint's rows, whose sum per block is the same for every block
-        but not 1.
+        One per row, nonnegative up to the solver's accuracy. They sum to 1 over each block; with a `Level`
+        to another number, the same for every block.
     status : MasterStatus
     message : str
-        What the backend said, if it did not solve the problem.
+        The backend's words, if it did not solve the problem.
     set_multipliers : ndarray or None
-        Those of the rows of the simple set's linear form, if the master has them: positive where the lower
-        side holds x back.
+        Multipliers of the rows of the simple set's linear form, positive where the lower side is active.
     """
 
     x: Array | None
@@ -179,35 +175,37 @@ class MasterSolution:
 
 
 class Least(NamedTuple):
-    """A lower bound of min over x in X0 of g(x) + <slope, x>, and up to which size of x it may be moved."""
+    """A lower bound of min over x in X0 of g(x) + <slope, x>, for all x no larger than `reach`.
+
+    `left` is the largest entry of a residual slope of the solver that is charged over `reach`.
+    """
 
     slope: Array
     value: float
     reach: float
     left: float = 0.0
-    """The largest entry of a slope that a solver left, and that is charged up to `reach`."""
 
     def at(self, slope: Array) -> float:
-        """Return a lower bound for another slope: what it differs by is charged up to `reach`."""
+        """Return a lower bound for another slope, whose difference is charged over `reach`."""
         return self.value - self.reach * float(np.abs(slope - self.slope).sum())
 
 
 class Whole(NamedTuple):
-    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and what its dual point proves.
+    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and the proofs of its dual point.
 
     The risk is f(x) = h(M x), with M the map to its image, if it has such a form, else the identity.
 
     Attributes
     ----------
     message : str
-        What the backend said, if it is neither that the problem is solved nor proven otherwise.
+        The backend's words, if it did not solve the problem.
     x : ndarray of shape (dim,) or None
     multipliers : ndarray or None
-        Of the equation, a subgradient of h at M x; or what makes a dual cut of it.
+        A subgradient of h at M x, or the multipliers of a dual cut.
     offset : float
-        h(z) >= offset + <multipliers, z> for all z; -inf if that is not known.
+        h(z) >= offset + <multipliers, z> for all z; -inf if unknown.
     least : Least or None
-        What is known of g over X0.
+        The lower bound of g over X0.
     """
 
     message: str
@@ -218,13 +216,12 @@ class Whole(NamedTuple):
 
 
 class Master(Protocol):
-    """Solves a sequence of reduced problems whose rows grow (and sometimes shrink), on a living model.
+    """Solves a sequence of reduced problems whose rows change, on a living model.
 
-    It may raise anything: another master takes its place then, and it is built anew before it is asked again.
-    One that can take long calls `cutplane.runtime.deadline.check_time` between its own iterations, or passes
-    `cutplane.runtime.deadline.seconds_left` on to its backend, and lets `OutOfTime` pass: the run ends there
-    with the bounds it has. Compiled code should come back to Python every second or so, for Ctrl-C to be
-    seen.
+    It may raise any exception: another master then replaces it, and a new one is built for the next problem.
+    A slow master calls `cutplane.runtime.deadline.check_time` between its iterations, or gives its backend
+    `cutplane.runtime.deadline.seconds_left`, and does not catch `OutOfTime`, so that the run ends with its
+    bounds. Compiled code should return to Python every second or so, so that Ctrl-C works.
 
     Attributes
     ----------
@@ -233,29 +230,29 @@ class Master(Protocol):
     """
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is the absolute error of the optimal value that may remain (a hint)."""
+        """Solve; `accuracy` is the acceptable absolute error of the optimal value."""
         ...
 
 
 class MasterKind(Protocol):
-    """What builds masters: a class of them, or any object that can be called with a reduced problem.
+    """Builds masters: a class of them, or any object that is called with a reduced problem.
 
-    Our own are such classes, and a user's is passed as ``backend=``. A lower bound is computed from the
-    multipliers alone, whoever found them: a master that is wrong costs iterations, never the proof.
+    A user's is passed as ``backend=``. Lower bounds are computed from the multipliers alone: a wrong master
+    costs iterations, never the proof.
 
     Attributes
     ----------
     name : str
         For results and notes.
     exact : bool
-        Whether its answers are exact up to rounding, so that where they get a run no further, no other's do.
-        False if it is missing.
+        Whether its answers are exact up to rounding, so that no other master can improve on them. False if it
+        is missing.
     """
 
     name: str
 
     def refusal(self, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
-        """Return None if its masters accept this kind of problem, else the reason why not, as a clause."""
+        """Return None if its masters accept this kind of problem, else the reason, as a clause."""
         ...
 
     def __call__(self, reduced: ReducedProblem) -> Master:

@@ -38,9 +38,8 @@ _ROUNDING = 1e-12  # a proof of infeasibility exceeds this, relative to the term
 class InnerMinimum:
     """v -> min over x in X0 of g(x) + <v, x>, for pairs of g and X0 without a closed form.
 
-    The problem is compiled once; each call is one small solve by Clarabel (then SCS, if that leaves a gap).
-    The value is a lower bound computed from the dual point, not the objective the backend printed:
-    `cutplane.masters.cone_programme.solve_conic` states what is proven.
+    The problem is compiled once; each call is one small solve by Clarabel, then by SCS if a gap remains. The
+    value is the lower bound that `cutplane.masters.cone_programme.solve_conic` computes from the dual point.
     """
 
     def __init__(self, regularizer: Regularizer, simple_set: FeasibleSet, dim: int):
@@ -74,7 +73,7 @@ class InnerMinimum:
         """Return the minimum, (-inf, None) if it is unbounded or if no backend could solve it.
 
         `budget` is an upper bound of g at the solution of the whole problem: if the minimum over X0 is -inf,
-        it is taken over {g <= budget}, from then on. `extent` is the size of that solution, if it is known.
+        this and later ones are over {g <= budget}. `extent` is the size of that solution, or 0.
         """
         if far_from_unit(extent, self._unit) or extent > _TOO_FAR * self._unit:
             self._compile(unit_of(extent))
@@ -198,14 +197,13 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     The largest violation of a half-space is minimised over X0; its multipliers mu (clipped at 0) are a proof
     if
 
-        <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0,
+        <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0.
 
-    the minimum being a closed form or `InnerMinimum`. Where that is -inf, so that X0 is unbounded, ``-R
-    ||slopes' mu||_1`` stands in: then it is proven that no common point has ``||x||_inf <= R``, with R 1e6
-    times the largest distance of a half-space's boundary from zero, at least 1. The same is proven if X0
-    itself is empty.
+    Where X0 is unbounded and this minimum -inf, ``-R ||slopes' mu||_1`` replaces it: then no common point has
+    ``||x||_inf <= R``, with R 1e6 times the largest distance of a half-space's boundary from zero, at least
+    1. The same is proven if X0 is empty.
 
-    False if there is a common point, and also if there is no proof, as for a set without a cvxpy form.
+    False if there is a common point or no proof, as for a set without a cvxpy form.
     """
     x, worst = cp.Variable(dim), cp.Variable()
     inside = ask(simple_set, Capability.CVXPY, x)
@@ -224,13 +222,8 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
     if status is not MasterStatus.SOLVED or not offsets.size:
         return False
     mu = np.maximum(violation.dual_value, 0.0)
-    far = FAR * max(1.0, float(np.abs(offsets).max()))
-    least = _least_over(simple_set, mu @ slopes, far)
+    v, nothing = mu @ slopes, NoRegularizer()
+    least = (nothing.conjugate_minimiser(v, simple_set) or InnerMinimum(nothing, simple_set, dim)(v)).value
+    if not math.isfinite(least):
+        least = -FAR * max(1.0, float(np.abs(offsets).max())) * float(np.abs(v).sum())
     return bool(offsets @ mu + least > _ROUNDING * (np.abs(offsets) @ mu))
-
-
-def _least_over(simple_set: FeasibleSet, v: Array, far: float) -> float:
-    """Return a lower bound of <v, x> over the set, or over ||x||_inf <= far if it has none."""
-    nothing = NoRegularizer()
-    least = nothing.conjugate_minimiser(v, simple_set) or InnerMinimum(nothing, simple_set, v.size)(v)
-    return least.value if math.isfinite(least.value) else -far * float(np.abs(v).sum())

@@ -129,7 +129,9 @@ class Differences:
             lower, upper, cost = own.lower.copy(), own.upper.copy(), own.cost.copy()
             lower[paid], upper[paid] = np.maximum(lower[paid], 0.0), np.maximum(upper[paid], 0.0)
             cost[paid] += self._costs
-            self._paid, self._signs = paid, self._difference(own.n_columns, paid)
+            n, self._paid = own.n_columns, paid
+            signs, places = np.append(np.ones(n), np.full(paid.size, -1.0)), np.append(np.arange(n), paid)
+            self._signs = sparse.csr_array((signs, (places, np.arange(places.size))))
             self.programme = LinearForm(
                 cost=np.append(cost, self._costs - own.cost[paid]),
                 lower=np.append(lower, np.maximum(-own.upper[paid], 0.0)),
@@ -138,12 +140,6 @@ class Differences:
                 row_lower=own.row_lower,
                 row_upper=own.row_upper,
             )
-
-    def _difference(self, n: int, paid: Array) -> Any:
-        """Return the matrix that maps the columns to x and the auxiliaries of the set."""
-        entries = np.append(np.ones(n), np.full(paid.size, -1.0))
-        places = np.append(np.arange(n), paid), np.arange(n + paid.size)
-        return sparse.csr_array((entries, places), shape=(n, n + paid.size))
 
     def columns(self, slopes: Any) -> Any:
         """Return rows over x as rows over the columns."""

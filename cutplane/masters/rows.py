@@ -22,15 +22,16 @@ _SPARSE = 8
 
 
 class Sides(NamedTuple):
-    """A linear form as A u <= b: its equations come first, then lower sides, negated, then upper ones."""
+    """A linear form as A u <= b: equations first, then lower sides, negated (`signs` -1), then upper ones.
+
+    `rows` numbers the row of the form of each side, and the number of rows + j stands for a bound of u_j.
+    """
 
     A: sparse.csr_array
     b: Array
     n_equations: int
     rows: Array
-    """The row of the form of each side; the number of rows + j for a bound of u_j."""
     signs: Array
-    """-1 for lower sides."""
 
     def multipliers(self, held: Array, count: int) -> Array:
         """Return the multipliers of the rows, positive at lower sides, from the multipliers of all sides."""
@@ -54,16 +55,16 @@ def sides_of(form: LinearForm, bounds: bool) -> Sides:
 
 
 def survivors(known: Array, ids: Array) -> Array:
-    """Return a mask over the `known` ids: those still among `ids`, where they come first, in order."""
+    """Return a mask over the `known` ids: those still among `ids`, which starts with them."""
     if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
         return np.ones(known.size, dtype=bool)
     return np.isin(known, ids, assume_unique=True)
 
 
 class FollowedRows:
-    """Copies of the rows of a pool, below some rows that are always there, which have negative ids.
+    """Copies of the rows of a pool, after some fixed rows with negative ids.
 
-    Only new rows are copied, as `stated` restates their slopes and offsets, if it is given.
+    Only new rows are copied, with slopes and offsets restated by `stated` if it is given.
     """
 
     def __init__(self, slopes: Array, offsets: Array, blocks: Array, stated: Any = None):
@@ -72,7 +73,7 @@ class FollowedRows:
         self._arrays = [slopes, offsets, blocks, np.arange(self.count) - self.count]
 
     def of(self, rows: Rows) -> Rows:
-        """Return the rows that are always there, and below them the copies of the rows of the pool."""
+        """Return the fixed rows and the copies of the rows of the pool."""
         own, ids = self.count, rows.ids
         mine = self._arrays[3][own : self._total]
         known = mine.size
@@ -114,9 +115,9 @@ def is_finite(rows: Rows) -> bool:
 
 
 def objective_scale(slopes: Any, offsets: Array, blocks: Array) -> float:
-    """Return the power of two that brings the largest slope of a cut close to 1; 1 if they are all zero.
+    """Return the power of two that scales the largest slope of a cut to about 1; 1 if all are zero.
 
-    Slopes that are lost in the rounding of the offsets count as zero.
+    Slopes below the rounding errors of the offsets count as zero.
     """
     cuts = blocks != HALF_SPACE
     largest = row_sizes(slopes[cuts]).max(initial=0.0)
@@ -126,10 +127,10 @@ def objective_scale(slopes: Any, offsets: Array, blocks: Array) -> float:
 
 
 def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
-    """Return a factor per row: `scale` for cuts, for half-spaces a power of two that makes the slope about 1.
+    """Return a factor per row: `scale` for cuts, and a power of two that scales a half-space's slope to 1.
 
-    If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the
-    multipliers of the rows are those of the scaled rows times ``factors / scale``.
+    If the objective is multiplied by `scale` and each row by its factor, x stays the same, and multipliers
+    are those of the scaled rows times ``factors / scale``.
     """
     factors = np.full(blocks.shape[0], scale)
     half_spaces = blocks == HALF_SPACE
@@ -138,7 +139,7 @@ def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
 
 
 def products(slopes: Any, x: Array) -> Array:
-    """Return the product of each row with x; of a sparse x only those columns are read that it needs."""
+    """Return the product of each row with x; for a sparse x only the necessary columns are read."""
     if x.size >= _LONG and _SPARSE * np.count_nonzero(x) <= x.size and not sparse.issparse(slopes):
         where = np.flatnonzero(x)
         return slopes[:, where] @ x[where]
@@ -146,7 +147,7 @@ def products(slopes: Any, x: Array) -> Array:
 
 
 def sizes_at(slopes: Any, x: Array) -> Array:
-    """Return the size of the terms that the product of each row with x is a sum of."""
+    """Return the size of the terms of the product of each row with x."""
     return abs(slopes) @ np.abs(x)
 
 

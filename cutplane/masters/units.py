@@ -1,4 +1,4 @@
-"""Units in which masters are given problems, because tolerances of backends are absolute, about 1e-9."""
+"""Units of x and f for masters, because tolerances of backends are absolute, about 1e-9."""
 
 from __future__ import annotations
 
@@ -25,46 +25,38 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 
 _LARGE, _SMALL = 1e6, 1e-3
-"""Numbers, in their unit, for which it is changed. Tolerances of masters, 1e-9 of the unit, are below the
-rounding of large numbers, and small ones lose their digits."""
+"""Sizes in units of the present one beyond which it changes, because tolerances of 1e-9 of the unit are below
+the rounding of larger numbers, and smaller ones lose their digits."""
 _SPREAD = 1e3
+"""Ratio of a solution to the unit beyond which too many digits are lost, because each factor 10 loses one."""
 _NOTHING = 1e-6
+"""Size relative to the unit below which a solution may be zero, because tolerances are not much smaller."""
 _FORMS = Capability.LINEAR_FORM, Capability.QUADRATIC, Capability.SEPARABLE, Capability.CVXPY
 _ATTRIBUTES = "lam", "dim", "bounded", "nonnegative"
 """Attributes of regularizers and sets that are the same in every unit."""
 _LAST_POWER = 256
-"""Weights of quadratics are multiplied by the square of a unit; 2**1023 is the largest number."""
+"""Largest exponent of a unit, because weights are multiplied by its square, and 2**1024 overflows."""
 
 
 def unit_of(size: float) -> float:
-    """Return the power of two that is next to a size, of those whose squares are numbers, too."""
+    """Return the power of two next to a size, or the nearest one whose square is a number."""
     return math.ldexp(1.0, max(-_LAST_POWER, min(math.frexp(size)[1], _LAST_POWER)))
 
 
 def far_from_unit(size: float, unit: float) -> bool:
-    """Tell whether a solution of this size would be more accurate in another unit.
-
-    A solution 1e3 times larger or smaller than the unit has lost as many digits of the backend's; one below
-    1e-6 may be zero.
-    """
+    """Tell whether a solution of this size would be more accurate in another unit."""
     return _NOTHING * unit < size < unit / _SPREAD or _SPREAD * unit < size < unit / _NOTHING**2
 
 
 @dataclass(frozen=True)
 class Unit:
-    """x = size * u and f = height * phi: what is stated in x and f, stated in u and phi, and answers back.
-
-    Parameters
-    ----------
-    size, height : float
-        Powers of two, so that nothing is rounded.
-    """
+    """Scales a problem by x = size * u, f = height * phi, powers of two, and scales solutions back."""
 
     size: float = 1.0
     height: float = 1.0
 
     def fits(self, size: float, height: float) -> bool:
-        """Tell whether numbers of these sizes are not far from the units; a size of zero is not."""
+        """Tell whether numbers of these sizes are close to the units; zero is."""
         return all(
             mine * _SMALL <= number <= mine * _LARGE or not number
             for mine, number in ((self.size, size), (self.height, height))
@@ -89,7 +81,7 @@ class Unit:
         return Level(centre, stabilization.level / self.height)
 
     def back(self, solution: MasterSolution, rows: Rows) -> MasterSolution:
-        """Return an answer in u and phi as one in x and f."""
+        """Return the solution in x and f."""
         if self.is_one or solution.x is None or solution.multipliers is None:
             return solution
         own, rate = solution.set_multipliers, self.height / self.size
@@ -107,7 +99,7 @@ class Unit:
 
 
 class StatedRows:
-    """The rows of a pool in a unit; dense ones are copied once, because all are a pass over the pool."""
+    """The rows of a pool in a unit; dense ones are copied once, because a copy is a pass over the pool."""
 
     def __init__(self, unit: Unit):
         self.unit = unit
@@ -136,10 +128,7 @@ class StatedRows:
 
 
 def piece_in_unit(piece: Any, unit: float) -> Any:
-    """Return a regularizer or a set at x = unit * u, as one in u.
-
-    One that states itself in the unit has numbers of its size in its cvxpy form, too.
-    """
+    """Return a regularizer or a set at x = unit * u, as one in u."""
     if unit == 1.0:
         return piece
     if offers(piece, Capability.UNIT):

@@ -12,10 +12,9 @@ from cutplane.exceptions import OracleError
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Verification
-from cutplane.proof.declared import declared
 from cutplane.proof.dual import DualFunction
 from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
-from cutplane.proof.exact import checked
+from cutplane.proof.exact import checked, declared
 from cutplane.proof.oracle import Oracle
 from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, ORACLE, REACH, RECOMPUTED, ROUNDING
 from cutplane.risks.base import OnDemandRisk

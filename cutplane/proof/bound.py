@@ -24,10 +24,7 @@ _NEGLIGIBLE = 1e-14
 
 @routine(fastmath=SUMS)
 def offsets_down(values, slopes, x, beside, share, offsets):
-    """Write values - <slopes, x>, less the errors: a share of the terms, and `beside`.
-
-    Terms that overflow give the least float, because nothing is known of their difference.
-    """
+    """Write values - <slopes, x> - beside - share * (size of the terms); the least float on overflow."""
     for k in range(values.size):
         product = terms = 0.0
         row = slopes[k]
@@ -41,16 +38,8 @@ def offsets_down(values, slopes, x, beside, share, offsets):
 class Combination(NamedTuple):
     """The combination of true cuts by multipliers: f(x) >= <u, x> + constant for a u near the slope.
 
-    Attributes
-    ----------
-    multipliers : ndarray of shape (K,)
-        Clipped at zero; those of each block sum to 1.
-    slope, error : ndarray of shape (dim,)
-        |u - slope| <= error.
-    constant : float
-        Rounded down.
-    size : float
-        Of the terms that the constant is the sum of.
+    |u - slope| <= error. Multipliers are clipped at zero and sum to 1 over each block; the constant is
+    rounded down, and `size` is the size of its terms.
     """
 
     multipliers: Array
@@ -65,9 +54,8 @@ def combine(
 ) -> Combination | None:
     """Return the combination of cuts, and of half-spaces (block -1); None if a block has no multiplier > 0.
 
-    Only the rows with positive multipliers are read. With K of them, each product of a weight, rounded by the
-    sum and by the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more. A
-    single row of weight 1 is itself, without an error.
+    Only the K rows with positive multipliers are read. Each product of a weight, rounded by the sum and by
+    the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
     """
     weights = normalised(multipliers, blocks, n_blocks)
     if weights is None:
@@ -94,7 +82,7 @@ def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None
 def _normalise(multipliers, blocks, sums, weights):
     """Write the weights; tell whether each block has a positive one.
 
-    If the blocks sum to a common factor, as with a level constraint, half-spaces are divided by it too.
+    Half-spaces are divided by the mean of the sums, which is not 1 with a level constraint.
     """
     largest = free = 0.0
     for i in range(weights.size):
@@ -154,16 +142,16 @@ class SeparableInBox:
 
     @cached_property
     def open_sides(self) -> Array:
-        """Where neither g nor the box bounds x from below, and from above; shape (2, dim)."""
+        """Whether neither g nor the box bounds x from below, and from above; shape (2, dim)."""
         plain = (self.form.quadratic.weights == 0.0) & (self.form.costs == 0.0)
         return np.isinf([self.lower, self.upper]) & plain
 
     def least(self, v: Array, error: Array, budget: float = math.inf, x: Array | None = None) -> float:
         """Return a lower bound of the least g(x) + <u, x> over all x and all u with |u - v| <= error.
 
-        Only points with g(x) <= budget count. Where a coordinate has nothing but a cost, and u_j exceeds it,
-        they bound the decrease: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is
-        written to `x`.
+        Only points with g(x) <= budget count. They bound the decrease where a coordinate has only a cost, and
+        u_j exceeds it: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is written to
+        `x`.
         """
         quadratic = self.form.quadratic
         total, size, excess, exact = _least(
@@ -189,9 +177,9 @@ class SeparableInBox:
 def _least(v, error, weights, centre, costs, lower, upper, x):
     """Return the sum of the least values of the coordinates, each rounded down, and of their absolute values.
 
-    The worst u makes <u, x> = <v, x> - <error, |x|>, so that each side of zero of each coordinate is a
-    quadratic on an interval. The third number is the largest excess of a slope over a cost, relative to it;
-    the fourth tells whether the sum was not rounded, as for one coordinate or integers.
+    The worst u makes <u, x> = <v, x> - <error, |x|>: on each side of zero each coordinate has a quadratic on
+    an interval. The third number is the largest excess of a slope over a cost, relative to it; the fourth
+    tells whether the sum is exact, as for integers.
     """
     off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
     total = size = excess = 0.0

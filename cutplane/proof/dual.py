@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,9 +14,8 @@ from cutplane.pieces.capabilities import Capability, ability, ask
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.proof.bound import Combination, bound_of, combine
-from cutplane.proof.evidence import Problem, row_sizes
-from cutplane.proof.free import Intervals, balanced
-from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, LEFT, ORACLE, REACH, ROUNDING, gamma
+from cutplane.proof.evidence import HALF_SPACE, Problem, dense, row_sizes
+from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, FLAT, LEFT, ORACLE, REACH, ROUNDING, gamma
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.risks.base import Risk
 from cutplane.sets.base import size_of
@@ -23,23 +24,32 @@ _NEARLY = 1e-9
 """Coordinates this small are kept at 0 while others are corrected, because a correction of the multipliers
 that is smaller than `LEFT` changes them by less than it changes those."""
 
+Combiner = Callable[[Any, Array, Array, Array], Combination | None]
+
+_ROUNDS = 4
+"""Corrections of the multipliers, because the residual of each is the rounding error of the last."""
+_LITTLE = 0.01
+"""Share of the gap above which a charge is worth the proof of a shorter interval, because that is slow."""
+_STEP = 0.5
+"""Share of the way to where a multiplier becomes 0, because both ends prove longer intervals."""
+
 
 class DualValue(NamedTuple):
-    """L(multipliers) and the multipliers as they were used: clipped, and normalised per block."""
+    """L(multipliers), minus a bound of its rounding errors, and the multipliers, clipped and normalised.
+
+    `magnitude` is the size of the terms of the sum, `minimiser` the inner one if it is attained, and `error`
+    the bound of the rounding errors where it was not proven term by term.
+    """
 
     value: float
-    """Less a bound of its rounding errors."""
     multipliers: Array
     magnitude: float
-    """Size of the terms that `value` is the sum of: rounding errors are relative to it."""
     minimiser: Array | None = None
-    """Where the inner minimum is attained; None if it is not."""
     error: float = 0.0
-    """The bound of the rounding errors, where it was not proven term by term."""
 
 
 class Known(Protocol):
-    """A lower bound of the inner minimum that a solver has proven on its way."""
+    """A proven lower bound of the inner minimum, for the slope of a solver, and for other slopes."""
 
     @property
     def value(self) -> float:
@@ -65,7 +75,7 @@ class DualFunction:
         self.problem = problem
         self.simple = problem.separable
         self.free = np.empty(0, dtype=np.int64)
-        """The coordinates that are always taken to be free; all others, only if the slope is nearly flat."""
+        """The coordinates that are free on both sides, unless all are; others count only if nearly flat."""
         self._intervals: Intervals | None = None
         sides = _open_sides(problem) if self.simple is None else self.simple.open_sides
         if sides.any():
@@ -78,21 +88,21 @@ class DualFunction:
         self._states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._zero = np.zeros(problem.dim)
         self.known: Known | None = None
-        """An inner minimum that was found elsewhere, for the next call."""
+        """A proven inner minimum for the next call."""
 
     @property
     def remembers(self) -> bool:
-        """Whether intervals of earlier rows may be in a bound, which the rows in use alone may not prove."""
+        """Whether a bound may rest on intervals that earlier rows proved."""
         return self._intervals is not None
 
     @property
     def doubt(self) -> float:
-        """How far above the last value the true one may be: the gap that a solver left."""
+        """The gap of the solver of the last inner minimum: by so much the value may be too low."""
         return self._solved.doubt if "_solved" in vars(self) else 0.0
 
     @property
     def calls_solver(self) -> bool:
-        """Whether the inner minimum has no closed form, so that each evaluation is a small convex solve."""
+        """Whether evaluations are small convex solves, because the inner minimum has no closed form."""
         return "_solved" in vars(self) and self._solved.is_used
 
     def __call__(
@@ -112,18 +122,16 @@ class DualFunction:
         ----------
         slopes : ndarray or csr_array of shape (K, dim)
         offsets, blocks, multipliers : ndarray of shape (K,)
-            Multipliers as a solver found them; negative and non-finite entries count as zero.
+            Negative and non-finite multipliers count as zero.
         upper : float
-            A value of the objective at a feasible point: no better point lies where g exceeds ``upper -
-            sum(infima)``.
+            The objective at a feasible point, because no better point has g above ``upper - sum(infima)``.
         held : ndarray, optional
-            Multipliers of the rows of the simple set's linear form: any give a bound, good ones spare a
-            linear programme.
+            Multipliers of the rows of the simple set's linear form, which may spare a linear programme.
         reach : float, default 0.0
-            How far from zero the free coordinates of a solution may be. A residual slope there, of the size
-            of the last bits of the slopes in use, is charged over this distance.
+            Distance from zero of the free coordinates of solutions, over which a residual slope that is
+            rounding error is charged.
         lower : float, optional
-            A value that need not be reached: -inf may be returned for one that is not above it.
+            Values up to this may be replaced by -inf.
         """
         rows = slopes, offsets, blocks
         found = self._combined(*rows, multipliers)
@@ -151,12 +159,12 @@ class DualFunction:
     def _combined(self, slopes: Any, offsets: Array, blocks: Array, multipliers: Array) -> Combination | None:
         """Return the combination of rows, with the errors of the slopes of data.
 
-        By Fenchel's inequality the cut of a point lies below the infimum at zero by what the point lies above
-        it, or more, so that offsets tell how steep the losses are.
+        By Fenchel's inequality a point lies above the infimum by at most the distance of its cut at zero
+        below the infimum, so that offsets bound the slopes of the losses.
         """
         found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
         if found is None or not self._states_terms or not (found.slope.any() or found.error.any()):
-            return found  # rows that are zero, as those of known infima, are flat
+            return found
         held = blocks < 0
         height = found.constant - (float(found.multipliers[held] @ offsets[held]) if held.any() else 0.0)
         excess = max(self._infimum - height, 0.0) if self._infimum > -math.inf else math.inf
@@ -207,14 +215,14 @@ class DualFunction:
         return value - error if error > ROUNDING * abs(value) else value
 
     def least(self, v: Array) -> Minimum:
-        """Return the inner minimum min over x in X0 of g(x) + <v, x>, as every bound uses it."""
+        """Return the inner minimum min over x in X0 of g(x) + <v, x>."""
         if self.simple is None:
             return self._minimum(v, math.inf, None, 0.0)
         x = np.empty(v.size)
         return Minimum(self.simple.least(v, np.zeros(v.size), x=x), x)
 
     def _budget(self, upper: float, terms: float) -> float:
-        """Return an upper bound of g at every point with an objective of at most `upper`."""
+        """Return an upper bound of g at points with an objective of at most `upper`."""
         if not math.isfinite(upper) or self._infimum == -math.inf:
             return math.inf
         budget = max(upper - self._infimum, 0.0)
@@ -251,7 +259,7 @@ class DualFunction:
 
     @cached_property
     def _extent(self) -> float:
-        """The size of a set whose points are computed with errors of its last bits; 0 of a box."""
+        """The size of a set whose points are computed with rounding errors relative to it; 0 for a box."""
         simple_set, dim = self.problem.simple_set, self.problem.dim
         size = size_of(simple_set, dim)
         return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
@@ -267,11 +275,10 @@ def _open_sides(problem: Problem) -> Array:
 
 
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
-    """Return where a slope may fall towards an open side, but by no more than the tolerance of a solver.
+    """Return the coordinates whose slope falls towards an open side within the tolerance of a solver.
 
-    The tolerance is relative to the slopes of all rows, because a single row in use may be flat, and no less
-    than their errors. With the coordinates that fall come all that are almost 0. If one falls by more, no
-    bound is finite, and none is returned.
+    The tolerance is relative to the slopes of all rows, because a single row in use may be flat. Coordinates
+    with a slope of almost 0 are added; if one falls by more, no bound is finite, and none is returned.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
@@ -281,3 +288,164 @@ def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) ->
     if (np.abs(v) > np.maximum(LEFT * terms, found.error))[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
+
+
+# --------------------------------------------- coordinates that neither regularizer nor set bounds
+#
+# A bound is finite only if the slope of the combination of cuts is 0 there, up to rounding errors. At points
+# with an objective of at most `upper`, a combination that rises by delta along coordinate j, and has the
+# bound c without it, shows x_j <= (upper - c) / delta. The remaining slope is charged over this interval.
+
+
+def balanced(
+    found: Combination, rows: tuple[Any, Array, Array], combined: Combiner, free: Array
+) -> Combination:
+    """Return a combination nearby whose slope on the free coordinates is 0 up to rounding, if one is."""
+    for _ in range(_ROUNDS + free.size):
+        if (np.abs(found.slope[free]) <= found.error[free]).all():
+            break
+        columns = _in_units(dense(rows[0][:, free]))
+        left = found.multipliers @ columns
+        changes = -directions(found.multipliers, columns, rows[2]) @ left
+        nearer = combined(*rows, found.multipliers + changes)
+        if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(left).max():
+            if _is_rounding(np.abs(found.slope[free]), found, rows, free):
+                break
+            nearer = combined(*rows, _tilted(found.multipliers, columns, rows[2], left))
+        if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(left).sum():
+            break
+        found = nearer
+    return found
+
+
+def _in_units(columns: Array) -> Array:
+    """Return each column in units of its largest entry."""
+    units = np.abs(columns).max(axis=0)
+    return columns / np.where(units > 0.0, units, 1.0)
+
+
+def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
+    """Tell whether slopes are rounding errors: relative to the largest in use, or proven ones."""
+    flat = FLAT * float(found.multipliers @ row_sizes(rows[0]))
+    return bool((left <= np.maximum(flat, 2.0 * found.error[free])).all())
+
+
+def directions(weights: Array, columns: Array, blocks: Array) -> Array:
+    """Return changes of positive multipliers that keep sums: column j raises slope j by 1 and no other."""
+    centred = columns - _means(weights, columns, blocks)
+    weighed = weights[:, np.newaxis] * centred
+    spread = centred.T @ weighed
+    if spread.size > 1:
+        return weighed @ np.linalg.pinv(spread, hermitian=True)
+    return weighed / spread if spread > 0.0 else np.zeros_like(weighed)
+
+
+def _means(weights: Array, columns: Array, blocks: Array) -> Array:
+    """Return the mean slope of the block of each row; 0 for half-spaces."""
+    sums = np.array([np.bincount(blocks + 1, weights * column) for column in columns.T]).T
+    sums[HALF_SPACE + 1] = 0.0
+    return sums[blocks + 1]
+
+
+def _tilted(weights: Array, columns: Array, blocks: Array, left: Array) -> Array:
+    """Return multipliers with more weight on the row that opposes the largest residual most."""
+    j = int(np.abs(left).argmax())
+    gains = -np.sign(left[j]) * (columns - _means(weights, columns, blocks))[:, j]
+    row = int(gains.argmax())
+    share = min(1.0, abs(left[j]) / gains[row]) if gains[row] > 0.0 else 0.0
+    mine = (blocks == blocks[row]) & (blocks != HALF_SPACE)
+    tilted = np.where(mine, (1.0 - share) * weights, weights)
+    tilted[row] += share
+    return tilted
+
+
+class Intervals:
+    """Distances from 0 of points with a smaller objective, in coordinates that nothing else bounds.
+
+    `sides`, shape (2, dim), are the bounds of the set, and `combined` combines rows by multipliers.
+    """
+
+    def __init__(self, sides: Array, combined: Combiner):
+        self.sides, self.combined = sides, combined
+        self._ends = np.full(sides.shape[1], math.inf)
+        self._upper = self._height = math.inf
+
+    def charge(
+        self,
+        found: Combination,
+        rows: tuple[Any, Array, Array],
+        free: Array,
+        upper: float,
+        height: float,
+        reach: float,
+        bound: Callable[[Combination], float],
+    ) -> float:
+        """Return by how much the remaining slope lowers the bound; inf if nothing bounds the coordinates.
+
+        `bound` computes the bound of a combination without its slope on the free coordinates, `height` is
+        its distance below `upper`, and `reach` replaces an infinite interval for slopes that are rounding.
+        """
+        left = np.abs(found.slope[free]) + found.error[free]
+        if not left.any():
+            return 0.0
+        columns = dense(rows[0][:, free])[found.multipliers > 0.0]
+        lower, above = np.isinf(self.sides[:, free])
+        if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
+            ends = np.full(free.size, math.inf)
+        else:
+            if upper > self._upper:  # because the best point was evaluated again
+                self._ends[:] = math.inf
+            ends = self._ends[free]
+            least = left @ ends <= _LITTLE * height or height > 0.5 * self._height
+            if not (least and np.isfinite(ends).all()):
+                farthest = self._farthest(found, rows, free, upper, bound)
+                self._ends[free] = ends = np.minimum(ends, farthest)
+                self._upper, self._height = upper, height
+        if np.isinf(ends).any():
+            if not _is_rounding(left, found, rows, free):
+                return math.inf
+            ends = np.minimum(ends, reach)
+        return ABOVE * float(left @ ends)
+
+    def _farthest(
+        self,
+        found: Combination,
+        rows: tuple[Any, Array, Array],
+        free: Array,
+        upper: float,
+        bound: Callable[[Combination], float],
+    ) -> float:
+        """Return the distance of the free coordinates from 0, by combinations that rise to each open side."""
+        used = np.flatnonzero(found.multipliers)
+        mine = rows[0][used], rows[1][used], rows[2][used]
+        weights, columns = found.multipliers[used], dense(mine[0][:, free])
+        ways = directions(weights, _in_units(columns), mine[2])
+        sides = self.sides[:, free]
+        farthest = known = np.where(np.isfinite(sides), np.abs(sides), 0.0).max(initial=0.0)
+        for j, sign in product(range(free.size), (-1.0, 1.0)):
+            way = sign * ways[:, j]
+            falls = way < 0.0
+            if math.isinf(sides[int(sign > 0.0), j]):
+                step = _STEP * float((weights[falls] / -way[falls]).min()) if falls.any() else 0.0
+                rise = self.combined(*mine, weights + step * way)
+                farthest = max(farthest, _end(rise, free, j, sign, known, upper, bound))
+        return farthest
+
+
+def _end(
+    rise: Combination | None,
+    free: Array,
+    j: int,
+    sign: float,
+    known: float,
+    upper: float,
+    bound: Callable[[Combination], float],
+) -> float:
+    """Return the distance of free coordinates from 0, by a combination that rises along one of them."""
+    if rise is None:
+        return math.inf
+    others = np.abs(rise.slope[free]) + rise.error[free]
+    delta = sign * float(rise.slope[free[j]]) - float(rise.error[free[j]])
+    across = float(others.sum() - others[j])
+    height = max(upper - bound(rise), 0.0) + across * known
+    return height / (delta - across) if delta > across else math.inf

@@ -37,7 +37,7 @@ class Standard(Protocol):
 
 
 class Problem(Protocol):
-    """A declared problem, as a proof reads it: `dim`, and its pieces."""
+    """The parts of a declared problem that proofs read."""
 
     dim: int
     risk: Risk

@@ -32,13 +32,13 @@ class Point:
     values : ndarray of shape (n_blocks,)
         The blocks of f(x).
     image : object
-        What the risk's `image` returned; None for a risk without images.
+        The answer of the risk's `image`; None for a risk without images.
     slopes : ndarray of shape (n_blocks, dim) or None
-        Subgradients, if they came with the value; `Oracle.slopes` gives them at any rate.
+        Subgradients, if the oracle returned them with the value; else see `Oracle.slopes`.
     offsets : ndarray of shape (n_blocks,) or None
-        Those of the cuts, if these may lie below the values at x.
+        Offsets of cuts that may lie below the values at x.
     multipliers : ndarray of shape (m,) or None
-        Of the examples, if the cuts come from these.
+        Multipliers of the examples that define the cuts.
     solutions : tuple or None
         One per block, if the oracle returned its solution.
     feasible : bool
@@ -46,7 +46,7 @@ class Point:
     drift : float
         A bound of the relative error of the image.
     cancelled : float, or ndarray of shape (n_blocks,)
-        What the risk's `cancelled` returned, of a risk without images.
+        The answer of `cancelled` of a risk without images.
     """
 
     x: Array
@@ -68,12 +68,7 @@ class Point:
 
 
 class Oracle:
-    """Asks the oracles of a problem.
-
-    Parameters
-    ----------
-    problem : Problem
-    """
+    """Evaluates the oracles of a problem, and checks their answers."""
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -82,7 +77,7 @@ class Oracle:
         self.calls = 0
         self.separations = 0
         self.hidden = 0.0
-        """The size of terms inside a black box that cancel in its values, as far as answers show it."""
+        """The size of terms that cancel inside a black box, as far as answers show it."""
         self.states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._least = float(problem.risk.infima.sum())
         self._last: Estimate | None = None
@@ -139,7 +134,7 @@ class Oracle:
         return Point(x, objective, values, None, slopes, offsets, answer.multipliers, cancelled=cancelled)
 
     def _cancelled(self, values: Array, x: Array) -> Any:
-        """Ask what cancelled in the values of a risk without images, right after they were computed."""
+        """Return the size of cancelled terms of a risk without images, right after its values."""
         return self._call(self.risk.cancelled, x) if self._has_cancelled and is_finite(values) else 0.0
 
     def slopes(self, point: Point) -> Array:
@@ -156,10 +151,7 @@ class Oracle:
         return self._sloped[1]
 
     def cut(self, point: Point) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, at an evaluated point.
-
-        The offsets are rounded down, because a stored cut must be true.
-        """
+        """Return slopes and offsets, rounded down, of the cuts at an evaluated point, one per block."""
         slopes = self.slopes(point)
         if point.offsets is None:
             return slopes, self._offsets(point, slopes, point.values, self.cancelled(point))
@@ -201,10 +193,7 @@ class Oracle:
         return offsets
 
     def rounding(self, point: Point) -> float:
-        """Return how much rounding may have changed the values at a point.
-
-        Scores that were combined from others are off by their drift times those of the largest coordinate.
-        """
+        """Return a bound of the rounding error of the values at a point, with the drift of its scores."""
         if not self.states_terms:
             return 0.0
         terms = self.risk.rounded_terms(point.x, ABOVE * max(float(point.values.sum()) - self._least, 0.0))
@@ -214,7 +203,7 @@ class Oracle:
         return gamma(terms.count) * terms.value + scores
 
     def cancelled(self, point: Point) -> Any:
-        """Return the size of the terms that cancel in the values at a point, as far as the risk says."""
+        """Return the size of the terms that cancel in the values at a point, if the risk states it."""
         if point.image is None or not self._has_cancelled:
             return point.cancelled
         if self._doubted is None or self._doubted[0] is not point:
@@ -222,10 +211,10 @@ class Oracle:
         return self._doubted[1]
 
     def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give.
+        """Return slopes and offsets of the cuts that multipliers of the examples define, one per block.
 
-        Those of a risk that knows no multipliers but has a cvxpy form are the slope of its highest cut;
-        `sizes` are those of solutions, of slopes and of offsets, as far as they are known.
+        For a risk that has only a cvxpy form they are the slope of its highest cut; `sizes` are the sizes of
+        solutions, slopes and offsets, or 0.
         """
         self.calls += 1
         cut = ability(self.risk, Capability.DUAL_CUT)
@@ -235,7 +224,7 @@ class Oracle:
 
     @property
     def doubt(self) -> float:
-        """How far above the offset of the last dual cut the highest one may be, where a solver found it."""
+        """The gap of the solver that found the offset of the last dual cut."""
         return self._conjugate.doubt if "_conjugate" in vars(self) else 0.0
 
     @cached_property
@@ -249,10 +238,7 @@ class Oracle:
         return slope[np.newaxis], np.array([offset])
 
     def separate(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
-        """Ask separation oracles, by default all, about x; no half-space says that x is inside.
-
-        Half-spaces that x violates by rounding alone do not count.
-        """
+        """Return the half-spaces that x violates by more than rounding; none if x is inside."""
         found: list[HalfSpaces] = []
         for separator in self.problem.separators if separators is None else separators:
             self.separations += 1
@@ -261,7 +247,7 @@ class Oracle:
         return HalfSpaces.stack(found, x.size)
 
     def _call(self, function: Any, *arguments: Any) -> Any:
-        """Call a function of a piece; any error of it becomes one of the oracle."""
+        """Call a function of a piece, whose errors become `OracleError`."""
         try:
             return function(*arguments)
         except (OracleError, InfeasibleError, MemoryError):
@@ -272,7 +258,7 @@ class Oracle:
             ) from error
 
     def _values(self, values: Any, x: Array) -> Array:
-        """Return the values; inf for those that are so large that subgradients and sums overflow."""
+        """Return the values, and inf where subgradients and sums would overflow."""
         if self.risk.n_blocks == 1 and isinstance(values, float) and -math.inf < values <= OVERFLOWS:
             return np.array([values])
         array = values_of(name_of(self.risk), values, self.risk.n_blocks, x)

@@ -11,33 +11,32 @@ UNIT = 2.0**-53
 EPS = 2.0 * UNIT
 """One bit of a number of size 1."""
 ROUNDING = 1e-12
-"""Bounds hold up to this share of the objective: what a few thousand roundings of its terms add up to. A
-rounding error that may be larger is charged to the bound."""
+"""Error of bounds relative to the objective, because a few thousand roundings of terms add up to it. Larger
+rounding errors are subtracted from the bound."""
 CANCELLED = 16.0 * EPS
-"""What rounding leaves of a sum whose terms cancel, relative to the terms: the last bits of a few of them."""
+"""Error of a sum whose terms cancel, relative to the terms, because the last bits of a few remain."""
 ORACLE = 1e-7
-"""Relative error that an oracle's answer may have, such as that of an inner solve at cvxpy's tolerances;
-answers that differ by more contradict one another."""
+"""Relative error of an oracle's answer, because inner solves have cvxpy's tolerances; answers that differ by
+more contradict one another."""
 RECOMPUTED = 1e-9
-"""How well an answer asked for again agrees with the recorded one, relative to its terms: the order of the
-terms of a sum may differ, and inner iterations may start elsewhere."""
+"""Difference of a recomputed answer from the recorded one, relative to its terms, because sums may have
+another order, and inner iterations another start."""
 FEASIBLE = 1e-9
-"""How far a point of a simple set may be outside, relative to the point: projections, and masters that are
-asked for as much, leave no more."""
+"""Violation of a simple set, relative to the point, because projections and exact masters stay below it."""
 INSIDE = 1e-7
-"""How far outside, relative to itself, a point counts as one of a set without a projection: what cone solvers
-leave. Farther out its objective is no upper bound."""
+"""Violation of a set without a projection, relative to the point, because cone solvers stay below it. Beyond
+it the objective is no upper bound."""
 NEAR = 1e-6
-"""How far outside, relative to the point, an answer of a solver may be that is not projected but corrected
-along the rows it violates."""
+"""Violation, relative to the point, of a solver's answer that is corrected along the violated rows, because
+farther points need a projection."""
 LEFT = 1e-6
-"""What a solver may leave of an aggregate slope that should be 0, relative to the slopes in use."""
+"""Aggregate slope that should be 0, relative to the slopes in use, because solvers stay below it."""
 FLAT = 1e-13
-"""An entry of a slope below this share of the largest one is rounding: both are sums of many terms, of which
-the small one may be what cancellation leaves. What it is worth is charged all the same."""
+"""Slope entries below this share of the largest one are treated as rounding error, because cancellation
+produces errors of that size. Their effect is still subtracted from the bound."""
 REACH = 10.0
-"""How much farther out than the best point, in its largest coordinate, a residual slope of the size of the
-last bits of slopes is charged."""
+"""Distance over which a residual slope that is rounding error is charged, relative to the best point, because
+better points may lie farther out."""
 ABOVE = 1.0 + 1e-9
 """Factor of an upper bound, because it is the difference of two rounded values."""
 OVERFLOWS = 1e280

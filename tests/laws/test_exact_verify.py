@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 import cutplane as cut
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.proof.declared import declared
-from cutplane.proof.exact import lower_bound
+from cutplane.proof.exact import declared, lower_bound
 
 DRAWN = [drawn for drawn in map(draw, range(360)) if " maximum " not in drawn.name][:300]
 """Problems of declared pieces; a maximum of risks has no exact check."""

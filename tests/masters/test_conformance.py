@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import cvxpy as cp
 import numpy as np
 import pytest
-from conformance import LINEAR, NAMES, check, cut_pool, height, laid_out, pieces
+from conformance import LINEAR, NAMES, OfAnyBlocks, check, cut_pool, height, laid_out, pieces
 from users_master import UsersMaster
 
 from cutplane.masters import prox_problem
@@ -19,17 +19,10 @@ from cutplane.masters.base import Level, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
 from cutplane.masters.entropy import EntropyMaster, SmoothedLP
 from cutplane.masters.highs import HighsMaster
-from cutplane.masters.interior import InteriorPoint
 from cutplane.masters.simplex_qp import SimplexQP
 
 pytestmark = pytest.mark.every
 STEPS = 7
-
-
-class OfAnyBlocks(InteriorPoint):
-    """Takes problems with few blocks, too."""
-
-    least_blocks = blocks_per_coordinate = 0
 
 
 class OfAnySize(SmoothedLP):

@@ -7,10 +7,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from cvxpy.reductions.solvers.solving_chain import SolvingChain
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError
+from cutplane.masters import cone_programme
 from cutplane.masters.base import HALF_SPACE, ReducedProblem
 from cutplane.masters.certificates import ConicProjection, InnerMinimum, certify_infeasible
 from cutplane.masters.cone_master import ConeMaster
@@ -26,6 +25,8 @@ from cutplane.masters.cone_programme import (
 )
 from cutplane.regularizers import L1, L2, CvxpyRegularizer, NegativeEntropy, NoRegularizer
 from cutplane.regularizers.base import Minimum
+from cutplane.runtime import clock
+from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.sets import Box, CvxpySet, L2Ball, Polyhedron, PSDCone, Simplex, WholeSpace
 
 DIM = 6
@@ -93,14 +94,6 @@ def test_the_bound_of_every_cone_holds_and_is_tight(name, backend):
             assert outcome.bound <= regularizer.value(point) + v @ point + 1e-9
 
 
-def test_scs_is_asked_for_a_bound_with_many_digits():
-    regularizer, simple_set = OTHERS["cubic norm"]
-    x, v = cp.Variable(DIM), np.random.default_rng(3).normal(size=DIM)
-    problem = cp.Problem(cp.Minimize(regularizer.cvxpy_form(x) + v @ x), simple_set.cvxpy_form(x))
-    outcome = solve_conic(problem, x, "SCS")
-    assert outcome.value - 1e-7 * abs(outcome.value) <= outcome.bound <= outcome.value
-
-
 def test_a_second_backend_is_asked_where_the_first_is_inaccurate():
     centre = np.array([-2.86e-6, -1.11e-5, -2.5e-6, -1.49e-6, 1.73e-6, 3.75e-6])
     v = np.array([-49152.0, 63488.05698764, -43008.0, -128000.08548146, 29696.02137037, 12288.0])
@@ -122,13 +115,6 @@ def test_unbounded_inner_minima_need_a_budget():
     assert inner(steep, budget=3.0).value == pytest.approx(exact, abs=1e-6)
     assert inner(steep) == (-math.inf, None)
     assert inner(np.full(DIM, 0.25), budget=3.0).value == pytest.approx(0.0, abs=1e-6)
-
-
-def test_an_empty_set_has_no_inner_minimum():
-    empty = CvxpySet([W >= 1, cp.sum(W) <= 0], W)
-    assert InnerMinimum(L2(1.0), empty, DIM)(np.ones(DIM)) == (-math.inf, None)
-    with pytest.raises(InvalidInputError, match="is empty"):
-        ConicProjection(empty, DIM)(np.zeros(DIM))
 
 
 def test_a_missing_cvxpy_form_is_named():
@@ -189,63 +175,6 @@ def dims(**sizes):
     return SimpleNamespace(
         **{"zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "p3d": [], "pnd": [], **sizes}
     )
-
-
-def svec(matrix, upper):
-    columns, rows = np.tril_indices(3) if upper else np.triu_indices(3)
-    return matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
-
-
-def primal_points(kind, rng, count=40):
-    """Random points of each cone."""
-    for _ in range(count):
-        u = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 2)
-        if kind == "nonneg":
-            yield np.abs(u)
-        elif kind == "soc":
-            yield np.append(np.linalg.norm(u), u)
-        elif kind in ("upper", "lower"):
-            root = rng.normal(size=(3, 2))
-            yield svec(root @ root.T, kind == "upper")
-        elif kind == "exp":
-            y = abs(u[1])
-            yield np.array([u[0], y, y * math.exp(min(u[0] / y, 300.0))])
-        else:
-            a, b = np.abs(u[:2])
-            yield np.array([a, b, rng.choice([-1, 1]) * a**0.3 * b**0.7])
-
-
-CONES = {
-    "nonneg": (dims(nonneg=3), 3),
-    "soc": (dims(soc=[4]), 4),
-    "upper": (dims(psd=[3]), 6),
-    "lower": (dims(psd=[3]), 6),
-    "exp": (dims(exp=1), 3),
-    "power": (dims(p3d=[0.3]), 3),
-    "n-power": (dims(pnd=[[0.3, 0.7]]), 3),
-}
-
-
-@pytest.mark.parametrize("kind", CONES)
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), exponent=st.floats(-3, 3))
-def test_points_are_moved_into_the_dual_cone_and_stay_there(kind, seed, exponent):
-    sizes, length = CONES[kind]
-    rng = np.random.default_rng(seed)
-    z = rng.normal(size=length) * 10.0 ** (exponent * rng.random(length))
-    y = into_dual_cone(z, sizes, upper=kind == "upper")
-    for s in primal_points(kind, rng):
-        assert y @ s >= -1e-9 * (np.abs(y) @ np.abs(s))
-    np.testing.assert_allclose(
-        into_dual_cone(y, sizes, upper=kind == "upper"), y, rtol=1e-12, atol=1e-12 * np.abs(y).max()
-    )
-
-
-def test_the_cones_of_a_product_are_told_apart():
-    sizes = dims(zero=2, nonneg=2, soc=[3], psd=[1], exp=1, p3d=[0.5])
-    z = np.array([-1.0, 2.0, -3.0, 4.0, 0.0, 3.0, 4.0, -1.0, 0.0, -1.0, 1.0, 1.0, 1.0, 9.0])
-    expected = np.array([-1.0, 2.0, 0.0, 4.0, 5.0, 3.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0])
-    np.testing.assert_allclose(into_dual_cone(z, sizes, upper=True), expected)
 
 
 def test_a_backend_that_diverged_bounds_nothing(monkeypatch):
@@ -317,12 +246,6 @@ def test_a_heavy_regularizer_has_its_own_unit(v):
     assert heavy.doubt <= 1e-7 * exact
 
 
-def test_a_solution_that_proves_nothing_is_none(monkeypatch):
-    answer = Outcome(cp.OPTIMAL, np.ones(2), -1.0, -np.inf)
-    monkeypatch.setattr("cutplane.masters.certificates.attempted", lambda *_: answer)
-    assert InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)(np.ones(2)) == (-np.inf, None)
-
-
 def test_a_problem_is_stated_anew_only_where_the_solution_is_far_from_its_unit(monkeypatch):
     inner = InnerMinimum(L2(1.0), Polyhedron([[1.0, 1.0]], [1.0]), 2)
     monkeypatch.setattr(inner, "_evaluate", lambda x, budget: Minimum(0.0, x))
@@ -388,3 +311,103 @@ def test_a_setting_that_clarabel_does_not_have_is_named():
     reduced = ReducedProblem(3, 1, L1(0.5), Box(-1.0, 1.0, dim=3))
     with pytest.raises(InvalidInputError, match="Clarabel has no setting 'no_such_option'"):
         ConeMaster(reduced, {"no_such_option": 1})
+
+
+# --- points moved into the dual of a cone ----------------------------------------------------------
+
+
+def moved(z, upper=True, **sizes):
+    dims = {"zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "p3d": [], "pnd": []} | sizes
+    given = np.array(z, dtype=float)
+    found = into_dual_cone(given, SimpleNamespace(**dims), upper)
+    assert given.tolist() == [float(entry) for entry in z]
+    return found.tolist()
+
+
+def test_equations_are_free_and_inequalities_are_not_negative():
+    assert moved([-1.0, 2.0, -3.0, 4.0], zero=2, nonneg=2) == [-1.0, 2.0, 0.0, 4.0]
+    assert moved([-1.0, 2.0], zero=1, nonneg=1) == [-1.0, 2.0]
+
+
+@pytest.mark.parametrize("first, wanted", [(6.0, 6.0), (5.0, 5.0), (4.0, 5.0), (-9.0, 5.0)])
+def test_second_order_cones_raise_the_first_entry(first, wanted):
+    assert moved([first, 3.0, -4.0], soc=[3]) == [wanted, 3.0, -4.0]
+    assert moved([-7.0, first, 3.0, -4.0, -2.0, 1.0], zero=1, soc=[3, 2]) == [
+        -7.0,
+        wanted,
+        3.0,
+        -4.0,
+        1.0,
+        1.0,
+    ]
+
+
+ROOT = math.sqrt(2.0)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_matrices_lose_their_negative_eigenvalues(upper):
+    """(0, 2; 2, 0) has the eigenvalues 2 and -2; without the second it is (1, 1; 1, 1)."""
+    assert moved([0.0, 2.0 * ROOT, 0.0], upper, psd=[2]) == pytest.approx([1.0, ROOT, 1.0])
+    assert moved([2.0, ROOT, 3.0], upper, psd=[2]) == [2.0, ROOT, 3.0]
+    assert moved([-4.0], upper, psd=[1]) == pytest.approx([0.0])
+
+
+def test_triangles_are_stacked_by_columns_or_by_rows():
+    upper = [0.0, 0.0, 5.0, 2.0 * ROOT, 0.0, 0.0]  # (0, 0, 2; 0, 5, 0; 2, 0, 0)
+    assert moved(upper, True, psd=[3]) == pytest.approx([1.0, 0.0, 5.0, ROOT, 0.0, 1.0], abs=1e-12)
+    lower = [0.0, 0.0, 2.0 * ROOT, 5.0, 0.0, 0.0]
+    assert moved(lower, False, psd=[3]) == pytest.approx([1.0, 0.0, ROOT, 5.0, 0.0, 1.0], abs=1e-12)
+
+
+def lifted(u, v):
+    return -u * math.exp(v / u - 1.0)
+
+
+EXPONENTIAL = {
+    "inside": ([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]),
+    "raised in w": ([-1.0, -1.0, 0.9], [-1.0, -1.0, lifted(-1.0, -1.0)]),
+    "raised in v": ([-1.0, -3.0, 5.0], [-1.0, -(1.0 + math.log(5.0)), 5.0]),
+    "w negative": ([-1.0, 1.0, -2.0], [-1.0, 1.0, lifted(-1.0, 1.0)]),
+    "u zero": ([0.0, -2.0, 3.0], [0.0, 0.0, 3.0]),
+    "u positive": ([4.0, 2.0, -3.0], [0.0, 2.0, 0.0]),
+    "overflow": ([-1e-3, -5.0, 0.0], [0.0, 0.0, 0.0]),
+    "overflow with v raised": ([-1e-3, -5.0, 1.0], [-1e-3, -1e-3 * (1.0 + math.log(1e3)), 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", EXPONENTIAL)
+def test_exponential_cones_move_the_entry_that_moves_least(name):
+    z, wanted = EXPONENTIAL[name]
+    assert moved(z, exp=1) == pytest.approx(wanted, rel=1e-14)
+    assert moved([*z, *z], exp=2) == pytest.approx([*wanted, *wanted], rel=1e-14)
+
+
+@pytest.mark.parametrize("w, wanted", [(1.0, 1.0), (-1.0, -1.0), (5.0, 4.0), (-5.0, -4.0)])
+def test_power_cones_clip_the_last_entry(w, wanted):
+    """(2 / 0.5)^0.5 (2 / 0.5)^0.5 = 4, and (3 / 0.75)^0.75 (1 / 0.25)^0.25 = 4."""
+    assert moved([2.0, 2.0, w], p3d=[0.5]) == pytest.approx([2.0, 2.0, wanted])
+    assert moved([3.0, 1.0, w], p3d=[0.75]) == pytest.approx([3.0, 1.0, wanted])
+    assert moved([2.0, 1.0, 1.0, w], pnd=[[0.5, 0.25, 0.25]]) == pytest.approx([2.0, 1.0, 1.0, wanted])
+    assert moved([-2.0, 2.0, w], p3d=[0.5]) == [0.0, 2.0, 0.0]
+
+
+def test_the_limit_of_a_solver_leaves_out_what_compiling_took(monkeypatch):
+    x = cp.Variable(3)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - np.arange(3.0))), [x <= 1.0])
+    compiled, elapsed = cp.Problem.get_problem_data, [0.0]
+    monkeypatch.setattr(clock, "perf_counter", lambda: elapsed[0])
+
+    def slowly(self, *arguments, **options):
+        elapsed[0] += 8.0
+        return compiled(self, *arguments, **options)
+
+    monkeypatch.setattr(cp.Problem, "get_problem_data", slowly)
+    limits = []
+    timed = cone_programme.timed
+    monkeypatch.setattr(cone_programme, "timed", lambda *given: limits.append(timed(*given)) or limits[-1])
+    with limited_to(10.0):
+        assert solve_conic(problem, x, "CLARABEL").x == pytest.approx([0.0, 1.0, 1.0], abs=1e-5)
+    assert limits[-1]["time_limit"] < 2.0
+    with limited_to(5.0), pytest.raises(OutOfTime):
+        solve_conic(problem, x, "CLARABEL")

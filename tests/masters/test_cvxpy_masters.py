@@ -1,4 +1,4 @@
-"""Reduced problems with few rows go to cvxpy through their dual, and give the same answer."""
+"""Masters through cvxpy: deadlines, failures, OSQP's updates; and Clarabel's dual of few rows."""
 
 from types import SimpleNamespace
 
@@ -6,21 +6,19 @@ import cvxpy as cp
 import numpy as np
 import osqp
 import pytest
+from conformance import rows_of
 from cvxpy.reductions.solvers.qp_solvers.osqp_qpif import OSQP
 
 import cutplane as cut
-from cutplane.masters.base import HALF_SPACE, MasterStatus, Prox, ReducedProblem
+from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
 from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
 from cutplane.masters.cone_programme import call
-from cutplane.masters.highs import HighsMaster
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.runtime import deadline
 from cutplane.runtime.deadline import OutOfTime
 
 SLOPES = np.array([[1.0, -2.0, 0.5, 0.0, 1.0], [-1.0, 1.0, 0.0, 2.0, -0.5], [1.0, 1.0, 1.0, 1.0, 1.0]])
-ROWS = SimpleNamespace(
-    slopes=SLOPES, offsets=np.array([0.5, 0.25, -0.75]), blocks=np.array([0, 0, HALF_SPACE]), ids=np.arange(3)
-)
+ROWS = rows_of(SLOPES, [0.5, 0.25, -0.75], [0, 0, HALF_SPACE])
 CENTRE = np.array([0.5, -1.0, 2.0, 0.25, 1.0])
 
 
@@ -153,59 +151,11 @@ def test_a_ctrl_c_that_osqp_has_caught_interrupts_the_run(monkeypatch):
     assert problem.solve(cut.BMRM(), backend="osqp").status is cut.Status.INTERRUPTED
 
 
-def random_rows(count, unit, seed=0):
-    """Cuts of two blocks and steep half-spaces around zero, of a problem in this unit of x."""
-    rng = np.random.default_rng(seed)
-    slopes, blocks = rng.standard_normal((count, 3)), np.arange(count) % 3 - 1
-    half_spaces = blocks == HALF_SPACE
-    slopes[half_spaces] *= 16.0
-    offsets = np.where(
-        half_spaces, -16.0 * unit * (1.0 + rng.random(count)), unit * rng.standard_normal(count)
-    )
-    return SimpleNamespace(slopes=slopes, offsets=offsets, blocks=blocks, ids=np.arange(count))
-
-
-@pytest.mark.parametrize("unit", [1.0, 2.0**18, 2.0**-12])
-@pytest.mark.parametrize("stabilised", [False, True])
-def test_a_pool_that_grows_and_shrinks_gives_the_answers_of_fresh_masters(unit, stabilised):
-    reduced = ReducedProblem(3, 2, cut.L1(0.25), cut.Box(-2.0 * unit, 2.0 * unit, dim=3))
-    living = CvxpyMaster(reduced, "clarabel")
-    every = random_rows(60, unit)
-    for first, last in ((0, 6), (0, 12), (3, 30), (3, 31), (20, 60), (40, 60)):
-        rows = SimpleNamespace(**{name: values[first:last] for name, values in vars(every).items()})
-        stabilization = Prox(np.full(3, 0.5 * unit), 1.0 / unit) if stabilised and last != 31 else None
-        found = living.solve(rows, stabilization)
-        wanted = CvxpyMaster(reduced, "clarabel").solve(rows, stabilization)
-        assert found.x == pytest.approx(wanted.x, abs=2e-5 * unit)
-        heights = rows.slopes @ found.x + rows.offsets
-        assert heights[rows.blocks == HALF_SPACE].max() <= 1e-5 * unit
-        if stabilization is None:
-            exact = HighsMaster(reduced).solve(rows)
-            assert model(rows, found.x) == pytest.approx(model(rows, exact.x), abs=1e-6 * unit)
-        for block in range(2):
-            assert found.multipliers[rows.blocks == block].sum() == pytest.approx(1.0, abs=1e-5)
-        v = found.multipliers @ rows.slopes
-        if stabilization is not None:
-            v = v + stabilization.weight * (found.x - stabilization.centre)
-        inside = (np.abs(found.x) < 1.99 * unit) & (np.abs(found.x) > 1e-3 * unit)
-        assert v[inside] == pytest.approx(-0.25 * np.sign(found.x[inside]), abs=1e-3)
-
-
-def model(rows, x):
-    heights = rows.slopes @ x + rows.offsets
-    return sum(heights[rows.blocks == block].max() for block in range(2)) + 0.25 * np.abs(x).sum()
-
-
 @pytest.mark.parametrize("steepness", [2.0**-9, 1.0, 2.0**9])
 def test_steep_half_spaces_in_the_dual_form(steepness):
     reduced = ReducedProblem(5, 1, cut.L2(0.5), cut.WholeSpace(5))
     slopes = SLOPES * np.array([[1.0], [1.0], [steepness]])
-    rows = SimpleNamespace(
-        slopes=slopes,
-        offsets=np.array([0.5, 0.25, 6.0 * steepness]),
-        blocks=ROWS.blocks,
-        ids=ROWS.ids,
-    )
+    rows = rows_of(slopes, [0.5, 0.25, 6.0 * steepness], ROWS.blocks)
     found, wanted = ConeMaster(reduced).solve(rows), SimplexQP(reduced).solve(rows)
     assert wanted.multipliers[2] > 0.0
     assert found.x == pytest.approx(wanted.x, abs=1e-6)
@@ -220,9 +170,7 @@ def test_osqp_keeps_the_equations_of_a_set_while_the_rows_change(seed):
     reduced = ReducedProblem(5, 1, cut.L2(0.5), simple_set.resolve(5))
     master, slopes, offsets = CvxpyMaster(reduced, "osqp"), rng.normal(size=(6, 5)), rng.normal(size=6)
     for k in range(4):
-        rows = SimpleNamespace(
-            slopes=slopes, offsets=(1.0 + k) * offsets, blocks=np.zeros(6, int), ids=np.arange(6) + 6 * k
-        )
+        rows = rows_of(slopes, (1.0 + k) * offsets, ids=np.arange(6) + 6 * k)
         wanted = CvxpyMaster(reduced, "clarabel").solve(rows)
         assert master.solve(rows).x == pytest.approx(wanted.x, abs=1e-5)
 
@@ -231,7 +179,7 @@ def test_clarabel_is_asked_for_its_last_digits_if_nothing_else_helps():
     rng = np.random.default_rng(1)
     reduced = ReducedProblem(8, 1, cut.L2(0.5), cut.WholeSpace(8))
     slopes, offsets = rng.normal(size=(6, 8)), rng.normal(size=6)
-    rows = SimpleNamespace(slopes=slopes, offsets=offsets, blocks=np.zeros(6, int), ids=np.arange(6))
+    rows = rows_of(slopes, offsets)
     found, wanted = ConeMaster(reduced).solve(rows), SimplexQP(reduced).solve(rows)
     assert found.x == pytest.approx(wanted.x, abs=1e-10)
     assert found.multipliers == pytest.approx(wanted.multipliers, abs=1e-10)
@@ -241,14 +189,7 @@ def test_clarabel_is_asked_for_its_last_digits_if_nothing_else_helps():
 def test_flat_cuts_leave_the_centre_where_it_is(monkeypatch, offsets):
     master = ConeMaster(ReducedProblem(5, 1, cut.L2(0.5, centre=CENTRE), cut.WholeSpace(5)))
     monkeypatch.setattr(master, "_with_x", None)
-    count = len(offsets)
-    rows = SimpleNamespace(
-        slopes=np.zeros((count, 5)),
-        offsets=np.array(offsets),
-        blocks=np.zeros(count, int),
-        ids=np.arange(count),
-    )
-    found = master.solve(rows)
+    found = master.solve(rows_of(np.zeros((len(offsets), 5)), offsets))
     assert found.x == pytest.approx(CENTRE) and found.multipliers.sum() == pytest.approx(1.0)
 
 
@@ -258,9 +199,7 @@ def test_rows_leave_and_enter_the_dual_form(monkeypatch):
     living = ConeMaster(reduced)
     monkeypatch.setattr(living, "_with_x", None)
     for ids in ([0, 1, 2, 3], [1, 3], [1, 3, 4, 5], [3, 4], [0, 2, 6, 7, 8], [6, 8, 9]):
-        rows = SimpleNamespace(
-            slopes=slopes[ids], offsets=offsets[ids], blocks=np.zeros(len(ids), int), ids=np.array(ids)
-        )
+        rows = rows_of(slopes[ids], offsets[ids], ids=ids)
         assert living.solve(rows).x == pytest.approx(SimplexQP(reduced).solve(rows).x, abs=1e-6)
 
 
@@ -269,7 +208,7 @@ def test_osqp_is_updated_without_a_false_answer():
     reduced = ReducedProblem(5, 1, cut.L2(0.5), cut.WholeSpace(5))
     master = CvxpyMaster(reduced, "osqp")
     for scale in (1.0, 1.0 + 2.0**-40, 3.0, 1e-3):
-        rows = SimpleNamespace(slopes=SLOPES, offsets=scale * ROWS.offsets, blocks=ROWS.blocks, ids=ROWS.ids)
+        rows = rows_of(SLOPES, scale * ROWS.offsets, ROWS.blocks)
         found, wanted = master.solve(rows), SimplexQP(reduced).solve(rows)
         assert found.x == pytest.approx(wanted.x, abs=1e-5)
 

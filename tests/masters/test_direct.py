@@ -119,12 +119,6 @@ def test_parts_that_a_row_connects_are_not_bounded_apart(linked):
     assert (found.offset, found.multipliers is None) == ((-np.inf, True) if linked else (7.0, False))
 
 
-def test_saved_and_loaded_certificates_still_hold(tmp_path):
-    problem = cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), cut.L2(0.1))
-    result = problem.solve(cut.Direct(), tol=1e-6)
-    assert cut.load(result.save(tmp_path / "direct")).certificate.verify(problem).valid
-
-
 def test_a_chosen_solver_is_used():
     problem = cut.Problem(cut.CvxpyRisk(RISKS["hinge"], W), cut.L2(0.1))
     assert problem.solve(cut.Direct(), backend="scs", max_iter=1).backend.startswith("scs")
@@ -169,13 +163,6 @@ def test_several_variables_without_a_regularizer_have_their_values_after_a_solve
     assert np.array_equal(w.value, result.value(w))
 
 
-def test_names_and_backends_are_compared():
-    problem = cut.Problem(cut.CvxpyRisk(RISKS["logistic"], W), cut.L2(0.1))
-    methods, backends = ["direct", "proximal", "ocas"], ["clarabel", "osqp"]
-    rows = cut.compare(problem, methods=methods, backends=backends).rows
-    assert [row.status for row in rows] == ["OPTIMAL"] * 6
-
-
 def test_slopes_that_a_solver_cannot_tell_from_zero_prove_nothing():
     """The optimum, 0, is 1e8 away; near zero the slopes are 1e-15, below what a solver takes for zero."""
     rng = np.random.default_rng(0)
@@ -195,16 +182,6 @@ def test_the_highest_cut_does_not_depend_on_the_height_of_the_risk(height):
     slope = slope + np.array([0.0, 1e-13])
     offset = Conjugate(height * risk, cut.WholeSpace(), 2)(height * slope, 0.5, height)
     assert offset == pytest.approx(height * (value - slope @ w), rel=1e-7)
-
-
-def test_the_highest_cut_at_a_solution_of_zero_is_found():
-    """Nothing but the values and slopes elsewhere tells the unit of x."""
-    X, y = np.array([[1.0, 0.0], [-2.0, 1.0], [3.0, 2.0]]), np.array([1.0, 1.0, -1.0])
-    risk = 2.0**28 * (cut.LinearRisk(X, y, cut.losses.Logistic()) @ np.eye(2))
-    value, slope = risk.oracle(np.zeros(2))
-    flat = risk + cut.LinearObjective(-slope)
-    offset = Conjugate(flat, cut.WholeSpace(), 2)(np.array([1e-5, -1e-5]), 1e-12, 1e8, value)
-    assert offset == pytest.approx(value, rel=1e-7)
 
 
 def test_the_highest_cut_of_tiny_numbers_is_found_where_the_first_backend_is_inaccurate():
@@ -250,12 +227,6 @@ def test_a_form_of_the_image_is_taken_where_its_multipliers_give_cuts():
     assert image_form(OnlyCuts(), x).image is x
     risk = cut.LinearRisk(np.eye(2), [1.0, -1.0], cut.losses.Hinge())
     assert image_form(risk, x).image is not x
-
-
-def test_the_dual_point_of_a_known_backend_bounds_both_parts():
-    risk = cut.LinearRisk(np.eye(2), [1.0, -1.0], cut.losses.Hinge())
-    whole = solve_whole(risk, ReducedProblem(2, 1, cut.L2(1.0), cut.WholeSpace()), "CLARABEL")
-    assert whole.offset > -np.inf and whole.least is not None
 
 
 @pytest.mark.parametrize("dim", [5, 40])

@@ -1,11 +1,11 @@
 """The master for entropies: against cvxpy, and against its own dual in extended precision."""
 
 import itertools
-from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from conformance import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,78 +15,8 @@ from cutplane.masters.entropy import EntropyMaster
 from cutplane.masters.select import Backend, candidates, first_candidate, refusal_of
 from cutplane.regularizers import L2, NegativeEntropy, NoRegularizer, RelativeEntropy
 from cutplane.sets import Box, CappedSimplex, L2Ball, Simplex, WholeSpace
+from cutplane.sets.base import is_whole_space
 from cutplane.sets.simplex import entropic_capped
-
-EXTENDED = np.longdouble
-SETS = {
-    "simplex": lambda m: Simplex(m),
-    "simplex of radius 3": lambda m: Simplex(m, 3.0),
-    "capped": lambda m: CappedSimplex(min(1.0, 2.2 / m), dim=m),
-    "capped, barely": lambda m: CappedSimplex(1.0 / m, dim=m),
-    "different caps": lambda m: CappedSimplex(np.resize([2.5, 0.7, 1.3], m) / m + 0.6 / m),
-    "box": lambda m: Box(np.resize([0.0, -1.0, 0.1], m), np.resize([0.2, 1.0, 3.0], m)),
-    "whole space": lambda m: WholeSpace(m),
-}
-
-
-def make_rows(slopes, offsets, blocks=None, ids=None):
-    count = len(offsets)
-    return SimpleNamespace(
-        slopes=np.asarray(slopes, dtype=float),
-        offsets=np.asarray(offsets, dtype=float),
-        blocks=np.zeros(count, dtype=int) if blocks is None else np.asarray(blocks),
-        ids=np.arange(count) if ids is None else np.asarray(ids),
-    )
-
-
-def take(rows, chosen):
-    return make_rows(rows.slopes[chosen], rows.offsets[chosen], rows.blocks[chosen], rows.ids[chosen])
-
-
-@np.errstate(all="ignore")
-def inner_minimum(regularizer, feasible_set, v):
-    """min g(x) + <v, x> by bisection on the multiplier of the sum, in extended precision."""
-    m, lam = v.size, EXTENDED(regularizer.lam)
-    logits = np.asarray(regularizer.log_reference(m), dtype=EXTENDED) - v / lam
-    if feasible_set.bounds(m) is not None:
-        lower, upper = (np.asarray(bound, dtype=EXTENDED) for bound in feasible_set.bounds(m))
-        x = np.clip(np.exp(logits - 1), np.maximum(lower, 0), upper)
-    else:
-        form = feasible_set.linear_form(m)
-        total = EXTENDED(form.row_lower[0])
-        upper = np.minimum(form.upper.astype(EXTENDED), total)
-        low = logits.min() - np.log(upper.max()) - 1
-        high = logits.max() + np.log(m / total) + 1
-        for _ in range(200):
-            theta = (low + high) / 2
-            above = np.minimum(np.exp(logits - theta), upper).sum() > total
-            low, high = (theta, high) if above else (low, theta)
-        x = np.minimum(np.exp(logits - low), upper)
-        x *= total / x.sum()
-    terms = np.where(x > 0, lam * x * (np.log(x) - regularizer.log_reference(m)), 0)
-    return (terms + v * x).sum()
-
-
-def true_gap(reduced, rows, solution):
-    """Primal value less dual value, both in extended precision, and the size of the terms."""
-    x, a = solution.x.astype(EXTENDED), solution.multipliers.astype(EXTENDED)
-    heights = rows.slopes.astype(EXTENDED) @ x + rows.offsets
-    tops = sum(heights[rows.blocks == k].max() for k in range(reduced.n_blocks))
-    logs = np.log(np.maximum(x, np.finfo(EXTENDED).tiny)) - reduced.regularizer.log_reference(x.size)
-    primal = tops + reduced.regularizer.lam * (x * logs).sum()
-    dual = a @ rows.offsets + inner_minimum(reduced.regularizer, reduced.simple_set, a @ rows.slopes)
-    size = a @ (np.abs(rows.slopes) @ np.abs(x) + np.abs(rows.offsets)) + np.abs(rows.slopes).max()
-    return float(primal - dual), float(size + abs(primal))
-
-
-def assert_optimal(reduced, rows, solution, tolerance=1e-9):
-    assert solution.status is MasterStatus.SOLVED, solution.message
-    assert (solution.multipliers >= 0.0).all()
-    for k in range(reduced.n_blocks):
-        assert solution.multipliers[rows.blocks == k].sum() == pytest.approx(1.0, abs=1e-12)
-    assert reduced.simple_set.violation(solution.x) <= 1e-12 * max(1.0, solution.x.sum())
-    gap, size = true_gap(reduced, rows, solution)
-    assert -1e-11 * size <= gap <= tolerance * size
 
 
 def by_cvxpy(reduced, rows):
@@ -102,22 +32,17 @@ def by_cvxpy(reduced, rows):
     return scale * problem.value, x.value
 
 
-def value(reduced, rows, x):
-    heights = rows.slopes @ x + rows.offsets
-    tops = sum(heights[rows.blocks == k].max() for k in range(reduced.n_blocks))
-    return tops + reduced.regularizer.value(x)
-
-
 def test_a_new_row_starts_from_the_last_multipliers(monkeypatch):
     rng = np.random.default_rng(0)
     m, count = 300, 40
-    rows = make_rows(rng.choice([-1.0, 1.0], (count, m)), np.zeros(count))
+    rows = rows_of(rng.choice([-1.0, 1.0], (count, m)), np.zeros(count))
     reduced = ReducedProblem(m, 1, RelativeEntropy(1.0 / m, 0.02), CappedSimplex(0.02, dim=m))
 
     def steps(master, k):
         seen, curvature = [], master._minimiser.curvature
         monkeypatch.setattr(master._minimiser, "curvature", lambda *args: seen.append(1) or curvature(*args))
-        assert_optimal(reduced, take(rows, np.arange(k)), master.solve(take(rows, np.arange(k))))
+        assert master.solve(rows_of(rows.slopes[:k], rows.offsets[:k])).status is MasterStatus.SOLVED
+        assert master.gap <= 1e-9
         return len(seen)
 
     living = EntropyMaster(reduced)
@@ -129,7 +54,7 @@ def test_a_new_row_starts_from_the_last_multipliers(monkeypatch):
 def test_one_row_is_the_entropic_projection():
     slope, q = np.array([0.3, -2.0, 1.0]), np.array([0.5, 0.2, 0.3])
     reduced = ReducedProblem(3, 1, RelativeEntropy(q, 0.5), CappedSimplex(0.6, dim=3))
-    solution = EntropyMaster(reduced).solve(make_rows([slope], [7.0]))
+    solution = EntropyMaster(reduced).solve(rows_of([slope], [7.0]))
     rest = q[[0, 2]] * np.exp(-slope[[0, 2]] / 0.5)
     np.testing.assert_allclose(solution.x[[0, 2]], 0.4 * rest / rest.sum(), rtol=1e-14)
     assert solution.x[1] == 0.6 and solution.multipliers.tolist() == [1.0]
@@ -139,7 +64,7 @@ def test_the_limits_of_lam():
     """A tiny lam gives the linear programme, a huge one the reference."""
     rng = np.random.default_rng(3)
     slopes, m = rng.normal(size=(8, 30)), 30
-    rows = make_rows(slopes, np.zeros(8))
+    rows = rows_of(slopes, np.zeros(8))
     capped = CappedSimplex(0.15, dim=m)
     solution = EntropyMaster(ReducedProblem(m, 1, NegativeEntropy(1e-9), capped)).solve(rows)
     x, top = cp.Variable(m), cp.Variable()
@@ -152,7 +77,7 @@ def test_the_limits_of_lam():
 def test_half_spaces_that_exclude_the_set():
     reduced = ReducedProblem(3, 1, NegativeEntropy(0.1), Simplex(3))
     master = EntropyMaster(reduced)
-    rows = make_rows([[1.0, 0.0, 2.0], [-1.0, -1.0, 0.0]], [0.0, 1.5], [0, HALF_SPACE])
+    rows = rows_of([[1.0, 0.0, 2.0], [-1.0, -1.0, 0.0]], [0.0, 1.5], [0, HALF_SPACE])
     assert master.solve(rows).status is MasterStatus.INFEASIBLE
     rows.offsets[1] = 0.9
     solution = master.solve(rows)
@@ -198,7 +123,7 @@ def test_a_boosting_run_agrees_with_the_whole_problem():
     problem = cut.Problem(edge, RelativeEntropy(1.0 / m, 0.1), CappedSimplex(0.05, dim=m))
     result = problem.solve(cut.BMRM(), tol=1e-9)
     reduced = ReducedProblem(m, 1, problem.regularizer, problem.simple_set)
-    best, d = by_cvxpy(reduced, make_rows(margins, np.zeros(n)))
+    best, d = by_cvxpy(reduced, rows_of(margins, np.zeros(n)))
     assert result.status is cut.Status.OPTIMAL and "entropy_dual" in str(result)
     assert result.objective == pytest.approx(best, abs=1e-7)
     np.testing.assert_allclose(result.x, d, atol=1e-4)
@@ -248,3 +173,29 @@ def test_the_projection_agrees_with_cvxpy():
         problem = cp.Problem(cp.Minimize(-cp.sum(cp.entr(x)) - logits @ x), [cp.sum(x) == 1, x <= cap])
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
         np.testing.assert_allclose(entropic_capped(logits, cap), x.value, atol=2e-6)
+
+
+# --- closed forms ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("feasible", "whole"),
+    [
+        (cut.WholeSpace(), True),
+        (cut.Box(-np.inf, np.inf), True),
+        (cut.Box(-np.inf, 1.0), False),
+        (cut.Box(0.0, np.inf), False),
+        (cut.Box([-np.inf, -1.0], np.inf), False),
+        (cut.Box(-np.inf, [np.inf, 2.0]), False),
+        (cut.L2Ball(1.0), False),
+    ],
+    ids=repr,
+)
+def test_only_a_set_without_any_bound_is_the_whole_space(feasible, whole):
+    assert is_whole_space(feasible, 2) is whole
+
+
+def test_an_entropy_too_weak_for_one_of_the_slopes_gives_no_bound():
+    entropy = cut.NegativeEntropy(1e-300)
+    assert entropy.conjugate_minimiser(np.array([1e10, 1.0]), cut.Simplex()).value == -np.inf
+    assert entropy.conjugate_minimiser(np.array([1.0, 2.0]), cut.Simplex()).value == pytest.approx(1.0)

@@ -106,30 +106,6 @@ for threads in (3, 2):
     assert done.stdout.split() == ["SOLVED", "SOLVED"], "and nothing else is printed"
 
 
-def test_the_first_attempt_is_tight_and_without_perturbation():
-    model = living_model(PROGRAMMES["solved"][0], DUAL_SIMPLEX)
-    rerun(model)
-    assert options_of(model) == (1e-9, 1e-9, 0.0, 0.0)
-    assert model.getOptionValue("simplex_iteration_limit")[1] == 1000 + 20 * 3
-
-
-def test_a_verdict_is_one_from_scratch_with_perturbation():
-    model = living_model(PROGRAMMES["infeasible"][0], DUAL_SIMPLEX)
-    rerun(model)
-    assert options_of(model) == (1e-9, 1e-9, 1.0, 1.0)
-    assert model.getOptionValue("simplex_iteration_limit")[1] == 10 * (1000 + 20 * 4)
-
-
-def options_of(model):
-    names = (
-        "primal_feasibility_tolerance",
-        "dual_feasibility_tolerance",
-        "dual_simplex_cost_perturbation_multiplier",
-        "primal_simplex_bound_perturbation_multiplier",
-    )
-    return tuple(model.getOptionValue(name)[1] for name in names)
-
-
 class Scripted:
     """Answers in the place of HiGHS: a status per run, and the iterations each has made."""
 
@@ -220,12 +196,6 @@ def test_attempts_follow_one_another_until_there_is_a_verdict(name):
     assert model.costs == ([[0.0, 0.0], [3.0, 4.0]] if len(answers) == 4 else [])
 
 
-def test_the_limit_of_iterations_grows_with_rows_and_columns():
-    model = Scripted(STATUS.kOptimal, rows=30, columns=7)
-    rerun(model)
-    assert model.of("simplex_iteration_limit") == [1000 + 20 * 37]
-
-
 @pytest.mark.parametrize(
     "iterations, seconds, limits",
     [
@@ -288,10 +258,3 @@ def test_entries_are_the_slopes_and_minus_one_for_the_block_of_a_cut(blocks, n_c
             wanted[row, n_columns + block] = -1.0
     assert found.tolist() == wanted.tolist()
     assert values.size == np.count_nonzero(wanted)
-
-
-def test_entries_of_dense_rows_are_in_order():
-    starts, indices, values = entries(SLOPES, np.array([0, 1, 0, HALF_SPACE]), 3)
-    assert starts.tolist() == [0, 3, 4, 6]
-    assert indices.tolist() == [0, 2, 3, 4, 1, 3, 0, 1]
-    assert values.tolist() == [1.0, -2.0, -1.0, -1.0, 5.0, -1.0, 7.0, 8.0]

@@ -7,8 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import cutplane as cut
 from cutplane.engine import solver as engine
@@ -209,7 +207,6 @@ PROBLEMS = {
     "box": lambda: classification(feasible_set=cut.Box(-1, 1)),
     "L1": lambda: classification(cut.L1(0.05), cut.Box(-3, 3)),
 }
-METHODS = (cut.BMRM(), cut.OCAS(), cut.LevelBundle(), cut.ProximalBundle(), cut.Kelley())
 
 
 @cache
@@ -242,27 +239,6 @@ def test_a_master_that_always_lies_in_one_way(kind, method, monkeypatch):
     optimum = optimum_of("box")
     with_stub(monkeypatch, lambda solution, stabilization: lie(kind, solution, draws))
     check_the_run(problem, method, optimum)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    name=st.sampled_from(sorted(PROBLEMS)),
-    method=st.sampled_from(METHODS),
-    share=st.sampled_from([0.1, 0.5, 0.9]),
-)
-def test_a_master_that_lies_at_random(seed, name, method, share):
-    draws = np.random.default_rng(seed)
-    problem = PROBLEMS[name]()
-    optimum = optimum_of(name)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        with_stub(
-            monkeypatch,
-            lambda solution, stabilization: lie(
-                LIES[draws.integers(len(LIES))] if draws.random() < share else "right", solution, draws
-            ),
-        )
-        check_the_run(problem, method, optimum)
 
 
 def test_a_prox_term_cannot_be_unbounded(monkeypatch):

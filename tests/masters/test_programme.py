@@ -142,13 +142,6 @@ def test_the_least_value_of_the_programme_is_the_risk():
         assert least == pytest.approx(risk(x), rel=1e-6), name
 
 
-@pytest.mark.parametrize("name", RISKS)
-def test_the_multipliers_of_the_risk_give_a_cut_that_holds(name):
-    problem = cut.Problem(RISKS[name], cut.L2(0.1), SETS["polyhedron"])
-    result = problem.solve(cut.Direct(), tol=1e-9)
-    assert result.status == "OPTIMAL" and result.certificate.verify(problem).valid
-
-
 def test_a_solve_of_native_pieces_ends_at_the_optimum_and_its_certificate_holds():
     ordered = cut.Polyhedron(np.hstack([X, -X]), np.zeros(30))
     low = cut.LinearRisk(X, TARGET, cut.losses.Quantile(0.2)).on(slice(0, N))

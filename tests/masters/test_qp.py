@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conformance import Pieces, check
+from conformance import Pieces, check, rows_of
 
 from cutplane.masters.base import HALF_SPACE, Level, MasterStatus, Prox, ReducedProblem
 from cutplane.masters.dual_qp import DualQP, combined
@@ -26,14 +26,8 @@ SETS = {
 }
 
 
-def make_rows(slopes, offsets, blocks=None):
-    slopes, offsets = np.atleast_2d(np.asarray(slopes, dtype=float)), np.asarray(offsets, dtype=float)
-    blocks = np.zeros(offsets.size, dtype=np.int64) if blocks is None else np.asarray(blocks)
-    return SimpleNamespace(slopes=slopes, offsets=offsets, blocks=blocks, ids=np.arange(offsets.size))
-
-
 def random_rows(rng, count, dim):
-    return make_rows(rng.standard_normal((count, dim)), rng.standard_normal(count))
+    return rows_of(rng.standard_normal((count, dim)), rng.standard_normal(count))
 
 
 def first(rows, count):
@@ -73,7 +67,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("lam", [1e-8, 1.0, 1e4])
 @pytest.mark.parametrize("case", DEGENERATE)
 def test_degenerate_rows(case, lam):
-    rows = make_rows(*DEGENERATE[case])
+    rows = rows_of(*DEGENERATE[case])
     assert_optimal(rows, [lam] * 4, master_for(L2(lam), 4).solve(rows))
 
 
@@ -113,7 +107,7 @@ def test_slopes_vanish_on_unregularised_coordinates(n_free, lam):
 @pytest.mark.parametrize("distance", [1.0, 1e4, 1e8])
 def test_an_unregularised_coordinate_can_be_far_away(distance):
     """The minimum of max(-b, b - 2 distance) + g lies at b = distance, whatever the other slopes."""
-    rows = make_rows([[1e-3, -1.0], [2e-3, 1.0]], [0.0, -2.0 * distance])
+    rows = rows_of([[1e-3, -1.0], [2e-3, 1.0]], [0.0, -2.0 * distance])
     solution = master_for(L2(1.0, weights=[1.0, 0.0]), 2).solve(rows)
     np.testing.assert_allclose(solution.multipliers, 0.5, rtol=1e-12)
     assert solution.x == pytest.approx([-1.5e-3, distance], rel=1e-6)
@@ -121,7 +115,7 @@ def test_an_unregularised_coordinate_can_be_far_away(distance):
 
 def test_an_unregularised_coordinate_can_be_unbounded_until_a_cut_opposes():
     master = master_for(L2(1.0, weights=[1.0, 0.0]), 2)
-    everything = make_rows([[1.0, 1.0], [2.0, 0.5], [0.0, -1.0]], [0.0, 1.0, 0.0])
+    everything = rows_of([[1.0, 1.0], [2.0, 0.5], [0.0, -1.0]], [0.0, 1.0, 0.0])
     for count, status in ((1, MasterStatus.UNBOUNDED), (2, MasterStatus.UNBOUNDED), (3, MasterStatus.SOLVED)):
         solution = master.solve(first(everything, count))
         assert solution.status is status
@@ -131,7 +125,7 @@ def test_an_unregularised_coordinate_can_be_unbounded_until_a_cut_opposes():
 
 
 def test_a_half_space_can_bound_an_unregularised_coordinate():
-    rows = make_rows([[1.0, 1.0], [0.0, -2.0]], [0.0, 6.0], [0, HALF_SPACE])
+    rows = rows_of([[1.0, 1.0], [0.0, -2.0]], [0.0, 6.0], [0, HALF_SPACE])
     solution = master_for(L2(1.0, weights=[1.0, 0.0]), 2).solve(rows)
     np.testing.assert_allclose(solution.x, [-1.0, 3.0], atol=1e-12)
     np.testing.assert_allclose(solution.multipliers, [1.0, 0.5], atol=1e-12)
@@ -144,21 +138,21 @@ STABILIZATIONS = [None, PROX, Level(np.zeros(6), 1.0)]
 @pytest.mark.parametrize("distance", [1e-6, 1.0, 1e6])
 def test_half_spaces_without_a_common_point(distance, stabilization):
     normal = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 1.0])
-    rows = make_rows([np.ones(6), normal, -5.0 * normal], [0.0, distance, 5.0 * distance], [0, -1, -1])
+    rows = rows_of([np.ones(6), normal, -5.0 * normal], [0.0, distance, 5.0 * distance], [0, -1, -1])
     solution = master_for(L2(0.5), 6).solve(rows, stabilization)
     assert solution.status is MasterStatus.INFEASIBLE and solution.x is None
 
 
 def test_a_false_half_space():
     for side, status in ((1.0, MasterStatus.INFEASIBLE), (-1.0, MasterStatus.SOLVED)):
-        rows = make_rows([[1.0, 1.0], [0.0, 0.0]], [0.0, side], [0, HALF_SPACE])
+        rows = rows_of([[1.0, 1.0], [0.0, 0.0]], [0.0, side], [0, HALF_SPACE])
         assert master_for(L2(1.0), 2).solve(rows).status is status
 
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("stabilization", STABILIZATIONS, ids=["none", "prox", "level"])
 def test_a_half_space_can_exclude_a_feasible_set(name, stabilization):
-    rows = make_rows([np.ones(6), -np.ones(6)], [-2.0, 5.0], [0, HALF_SPACE])
+    rows = rows_of([np.ones(6), -np.ones(6)], [-2.0, 5.0], [0, HALF_SPACE])
     solution = master_for(L2(0.5), 6, 1, SETS[name]).solve(rows, stabilization)
     assert solution.status is MasterStatus.INFEASIBLE
 
@@ -169,7 +163,7 @@ def test_numbers_that_are_not_finite_fail_and_are_forgotten(bad):
     master = master_for(L2(0.1), 3)
     expected = master.solve(good).x
     for spoil in ("slope", "offset", "centre"):
-        rows = make_rows(np.vstack([good.slopes, np.ones(3)]), np.append(good.offsets, 0.0))
+        rows = rows_of(np.vstack([good.slopes, np.ones(3)]), np.append(good.offsets, 0.0))
         stabilization = None
         if spoil == "slope":
             rows.slopes[10, 1] = bad
@@ -217,9 +211,7 @@ def test_refusal(regularizer, feasible_set, stabilization, reason):
 def test_half_spaces_hold_to_their_own_last_digits_next_to_steep_cuts(seed):
     rng = np.random.default_rng(seed)
     cuts, normals = 1e8 * rng.standard_normal((5, 6)), rng.standard_normal((8, 6))
-    rows = make_rows(
-        np.vstack([cuts, normals]), [*np.zeros(5), *np.full(8, -1.0)], [0] * 5 + [HALF_SPACE] * 8
-    )
+    rows = rows_of(np.vstack([cuts, normals]), [*np.zeros(5), *np.full(8, -1.0)], [0] * 5 + [HALF_SPACE] * 8)
     x = master_for(L2(1.0), 6).solve(rows).x
     assert (normals @ x - 1.0 <= 2e-12 * (np.abs(normals) @ np.abs(x) + 1.0)).all()
 
@@ -227,8 +219,8 @@ def test_half_spaces_hold_to_their_own_last_digits_next_to_steep_cuts(seed):
 def test_the_only_row_may_be_replaced():
     slopes = np.array([[1.0, 2.0, 0.0], [0.0, -3.0, 1.0], [2.0, 0.0, 5.0]])
     living, fresh = master_for(L2(1.0), 3), master_for(L2(1.0), 3)
-    assert living.solve(make_rows(slopes[:1], [1.0])).x == pytest.approx(-slopes[0])
-    rows = make_rows(slopes[1:], [1.0, 2.0])
+    assert living.solve(rows_of(slopes[:1], [1.0])).x == pytest.approx(-slopes[0])
+    rows = rows_of(slopes[1:], [1.0, 2.0])
     rows.ids = np.array([1, 2])
     assert living.solve(rows).multipliers == pytest.approx(fresh.solve(rows).multipliers)
 
@@ -243,7 +235,7 @@ def test_huge_slopes_on_coordinates_at_a_bound_leave_the_others_exact(size):
     for weight in (1e8 * size, 1.0, 0.3):
         solution = master.solve(rows, Prox(np.full(dim, 0.9), weight))
         assert solution.status is MasterStatus.SOLVED, solution.message
-    reduced = make_rows(rows.slopes[:, 3:], rows.offsets - rows.slopes[:, :3].sum(axis=1))
+    reduced = rows_of(rows.slopes[:, 3:], rows.offsets - rows.slopes[:, :3].sum(axis=1))
     rest = master_for(NoRegularizer(), dim - 3, 1, Box(-1.0, 1.0)).solve(
         reduced, Prox(np.full(dim - 3, 0.9), 0.3)
     )
@@ -275,7 +267,7 @@ def test_a_set_of_a_single_point():
 
 
 def test_a_level_out_of_reach_of_the_set_is_infeasible():
-    rows = make_rows([np.ones(6)], [0.0])
+    rows = rows_of([np.ones(6)], [0.0])
     for name, least in (("box", -1.8), ("simplex", 2.0)):
         master, centre = master_for(NoRegularizer(), 6, 1, SETS[name]), np.full(6, 1.0 / 3.0)
         assert master.solve(rows, Level(centre, least - 0.1)).status is MasterStatus.INFEASIBLE
@@ -283,14 +275,14 @@ def test_a_level_out_of_reach_of_the_set_is_infeasible():
 
 
 def test_a_centre_below_the_level_is_its_own_projection():
-    rows, centre = make_rows([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0]), np.array([0.5, 2.0])
+    rows, centre = rows_of([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0]), np.array([0.5, 2.0])
     solution = master_for(NoRegularizer(), 2).solve(rows, Level(centre, 0.5))
     np.testing.assert_array_equal(solution.x, centre)
     assert not solution.multipliers.any()
 
 
 def test_half_spaces_alone_can_move_the_centre():
-    rows = make_rows([[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0], [0, HALF_SPACE])
+    rows = rows_of([[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0], [0, HALF_SPACE])
     solution = master_for(NoRegularizer(), 2).solve(rows, Level(np.array([0.5, 2.0]), 1.0))
     np.testing.assert_allclose(solution.x, [0.5, -1.0], atol=1e-12)
 
@@ -298,7 +290,7 @@ def test_half_spaces_alone_can_move_the_centre():
 @pytest.mark.parametrize("centre", [[0.0, 0.0], [3.0, 1.0], [1e6, 1e-6]])
 @pytest.mark.parametrize("depth", [1e-6, 1e-3, 1.0, 1e6])
 def test_a_level_below_the_model_is_infeasible(centre, depth):
-    rows = make_rows([[1.0, 2.0], [-1.0, -2.0], [0.5, -1.0], [-0.5, 1.0]], [0.0, 0.0, 0.0, 0.0])
+    rows = rows_of([[1.0, 2.0], [-1.0, -2.0], [0.5, -1.0], [-0.5, 1.0]], [0.0, 0.0, 0.0, 0.0])
     master = master_for(NoRegularizer(), 2)
     assert master.solve(rows, Level(np.array(centre), -depth)).status is MasterStatus.INFEASIBLE
     above = master.solve(rows, Level(np.array([3.0, 1.0]), depth))
@@ -307,9 +299,7 @@ def test_a_level_below_the_model_is_infeasible(centre, depth):
 
 def test_levels_that_close_in_on_the_minimum_are_met():
     rng = np.random.default_rng(21)
-    rows = make_rows(
-        np.vstack([rng.standard_normal((30, 5)), np.eye(5), -np.eye(5)]), rng.standard_normal(40)
-    )
+    rows = rows_of(np.vstack([rng.standard_normal((30, 5)), np.eye(5), -np.eye(5)]), rng.standard_normal(40))
     x = master_for(NoRegularizer(), 5).solve(rows, Prox(np.zeros(5), 1e-9)).x
     least = (rows.slopes @ x + rows.offsets).max() + 1e-8
     master = master_for(NoRegularizer(), 5)
@@ -319,9 +309,10 @@ def test_levels_that_close_in_on_the_minimum_are_met():
 
 
 def test_the_length_of_a_step_is_that_of_the_coordinates_in_the_metric():
-    step = np.array([2.0, 0.0, 4.0])
-    assert DualQP(1, np.array([1.0, 0.0, 4.0])).length(step) == pytest.approx(np.sqrt(8.0))
-    assert DualQP(1).length(step) == pytest.approx(np.sqrt(20.0))
+    step, dual = np.array([2.0, 0.0, 4.0]), DualQP(1)
+    assert dual.length(step) == pytest.approx(np.sqrt(20.0))
+    dual.metric = np.array([1.0, 0.0, 4.0])
+    assert dual.length(step) == pytest.approx(np.sqrt(8.0))
 
 
 WIDE = np.random.default_rng(0).standard_normal((7, 9000))
@@ -343,10 +334,7 @@ def test_a_gram_matrix_is_summed_over_parts_of_the_columns(known, metric):
     dual = DualQP(1)
     dual.metric = metric
     for count in {known, 7} - {0}:
-        rows = SimpleNamespace(
-            slopes=WIDE[:count], offsets=np.zeros(count), blocks=np.zeros(count, int), ids=np.arange(count)
-        )
-        dual.sync(rows)
+        dual.sync(rows_of(WIDE[:count], np.zeros(count)))
     weighed = WIDE if metric is None else WIDE * metric
     np.testing.assert_allclose(dual.hessian[:7, :7], weighed @ WIDE.T, atol=1e-9)
     other = np.where(np.arange(9000) < 5000, 1.0, 3.0)

@@ -121,22 +121,11 @@ def test_an_invented_half_space(name, query):
 
 
 FORGERIES = {
-    "no point": lambda p: replace(p, x=None),
-    "lower bound NaN": lambda p: replace(p, lower_bound=np.nan),
-    "upper bound NaN": lambda p: replace(p, upper_bound=np.nan),
-    "risk value NaN": lambda p: replace(p, risk_value=np.nan),
-    "x NaN": lambda p: replace(p, x=np.full(5, np.nan)),
-    "x of another length": lambda p: replace(p, x=np.zeros(4)),
     "unknown query": lambda p: replace(p, queries=changed(p.queries, in_use(p), 10**6)),
     "negative query": lambda p: replace(p, queries=changed(p.queries, in_use(p), -7)),
     "aggregate": lambda p: replace(p, queries=changed(p.queries, in_use(p), -1)),
     "unknown block": lambda p: replace(p, blocks=changed(p.blocks, in_use(p), 99)),
     "negative block": lambda p: replace(p, blocks=changed(p.blocks, in_use(p), -5)),
-    "negative multiplier": lambda p: replace(p, multipliers=changed(p.multipliers, in_use(p), -0.5)),
-    "multiplier NaN": lambda p: replace(p, multipliers=changed(p.multipliers, in_use(p), np.nan)),
-    "multiplier inf": lambda p: replace(p, multipliers=changed(p.multipliers, in_use(p), np.inf)),
-    "no multipliers": lambda p: replace(p, multipliers=np.zeros_like(p.multipliers)),
-    "fewer offsets": lambda p: replace(p, offsets=p.offsets[:-1]),
     "no rows": lambda p: replace(
         p,
         slopes=p.slopes[:0],

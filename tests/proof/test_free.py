@@ -12,8 +12,7 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.masters.base import HALF_SPACE
 from cutplane.proof.bound import combine, normalised
-from cutplane.proof.dual import DualFunction
-from cutplane.proof.free import Intervals, balanced, directions
+from cutplane.proof.dual import DualFunction, Intervals, balanced, directions
 
 ONE = np.zeros(4, dtype=int)
 FREE = np.array([1])
