@@ -86,9 +86,9 @@ class _RegularizerLaws(FunctionLaws):
     def __init__(self, regularizer: Regularizer, sets: Sequence[FeasibleSet], sampler: Sampler):
         zero, drawn = LinearObjective(np.zeros(sampler.dim)), sampler.points()
         self.sets = tuple(sets)
-        self.domains = [Problem(zero, regularizer, each) for each in sets]
-        inside = [domain.into_simple_set(x) for domain in self.domains for x in drawn]
-        super().__init__(self.domains[0], regularizer, sampler, np.array([*inside, *np.abs(drawn)]))
+        self.domains = {id(each): Problem(zero, regularizer, each) for each in sets}
+        inside = [domain.into_simple_set(x) for domain in self.domains.values() for x in drawn]
+        super().__init__(self.domains[id(sets[0])], regularizer, sampler, np.array([*inside, *np.abs(drawn)]))
         self.has_slopes = offers(regularizer, Capability.SUBGRADIENT)
 
     def ask(self, x: Array) -> tuple[Array, Array]:
@@ -184,7 +184,7 @@ class _RegularizerLaws(FunctionLaws):
         each="sets",
     )
     def _conjugate(self, feasible_set: FeasibleSet) -> str:
-        domain = self.domains[self.sets.index(feasible_set)]
+        domain = self.domains[id(feasible_set)]
         inside = np.array([domain.into_simple_set(x) for x in self.X])
         values = np.array([self.piece.value(z) for z in inside])
         slopes = [np.zeros(self.sampler.dim), *self.sampler.directions()]

@@ -396,7 +396,7 @@ def test_mistakes_in_images_are_found(name):
 # ---------------------------------------------------------------- regularizers
 
 
-CLOSED = ["box", "orthant", "wide simplex", "capped", "l1, origin", "l2, origin", "nonnegative l2"]
+CLOSED = ["box", "orthant", "wide simplex", "capped, vectors", "l1, origin", "l2, origin", "nonnegative l2"]
 """Sets with a projection and points >= 0, which entropies need."""
 
 
