@@ -231,11 +231,7 @@ def _constant(slope: float) -> PiecewiseLinear:
 
 def _crossing(derivative: Derivative, limit: float) -> float:
     """Return where a derivative changes its sign, between its start and the limit."""
-    return minimise_on_line(Line(_unknown, derivative=derivative), limit)
-
-
-def _unknown(t: float) -> tuple[float, float]:
-    return math.nan, math.nan
+    return minimise_on_line(Line(lambda t: (math.nan, math.nan), derivative=derivative), limit)
 
 
 def _quantiles(kinks: Array) -> Array:

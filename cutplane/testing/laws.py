@@ -60,8 +60,11 @@ class Check:
     @property
     def explanation(self) -> str:
         """The detail and the points, and for a failure what to do."""
-        points = [f"{name} = {_show(point)}" for name, point in self.points.items()]
-        return "\n".join(part for part in [self.detail, *points, self.remedy] if part)
+        lines = [self.detail]
+        for name, point in self.points.items():
+            shown = re.sub(r"\s+", " ", np.array2string(point + 0.0, precision=6, threshold=8))
+            lines.append(f"{name} = {shown.replace('[ ', '[')}")
+        return "\n".join(line for line in [*lines, self.remedy] if line)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,10 +210,6 @@ def _outcome(table: Laws, found: Law, test: Callable[[], str]) -> Check:
         where = traceback.extract_tb(cause.__traceback__)[-1]
         place = f"in {where.name}, line {where.lineno} of {where.filename}"
         return Check(found.name, FAILED, f"{type(cause).__name__} {place}: {cause}")
-
-
-def _show(point: Array) -> str:
-    return re.sub(r"\s+", " ", np.array2string(point + 0.0, precision=6, threshold=8)).replace("[ ", "[")
 
 
 _RANDOM = """rng : int or numpy.random.Generator, default 0

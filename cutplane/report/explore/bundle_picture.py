@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -214,17 +214,19 @@ def _changes(values: list[Any]) -> list[tuple[int, Any]]:
 
 
 def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
-    """Return the rows, in the coordinates of the view, with their multipliers in each frame."""
+    """Return the rows, in the coordinates of the view, with their multipliers, 0 for the last ones again."""
     slopes = np.array(found.slopes).reshape(-1, found.problem.dim)
     centre = view.at(view.window.mean(axis=1))
     origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]
     steps = [mark.value for frame in found.frames for mark in frame.marks if mark.kind == "level"]
     stabilised = [_stabilised(frame.marks, view) for frame in found.frames]
+    pairs = [chain.from_iterable(frame.weights.items()) for frame in found.frames]
+    weights = [figure.plain(list(each), 3) for each in pairs]
     more = {
         "slopes": figure.plain(slopes @ view.directions.T, 5),
         "middle": figure.plain(np.array(found.offsets) + slopes @ centre, 6),
         "at": origins,
-        "weights": _unless_same([figure.plain(_flat(frame.weights), 3) for frame in found.frames]),
+        "weights": [one if k == 0 or one != weights[k - 1] else 0 for k, one in enumerate(weights)],
     }
     if len(set(found.blocks)) > 1 or any(found.blocks):
         more["blocks"] = found.blocks
@@ -234,15 +236,6 @@ def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
         more["stabilised"] = stabilised
     died = found.died if any(one is not None for one in found.died) else None
     return figure.layer("model", "model", [], "model", born=found.born, died=died, **more)
-
-
-def _flat(weights: dict[int, float]) -> list[float]:
-    return [part for pair in weights.items() for part in pair]
-
-
-def _unless_same(values: list[Any]) -> list[Any]:
-    """Replace a value by 0 where it is the value of the frame before."""
-    return [value if k == 0 or value != values[k - 1] else 0 for k, value in enumerate(values)]
 
 
 def _stabilised(marks: Any, view: View) -> list[float] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,8 @@ def replay(result: Result) -> Recording:
     if certificate.problem is None:
         raise InvalidInputError("This result was loaded from a file: use cutplane.explore(problem).")
     records = list(result.history)
-    records = [records[k] for k in _spread(len(records))]
+    spread = np.linspace(0, len(records) - 1, min(len(records), MOST_FRAMES)).astype(int)
+    records = [records[k] for k in np.unique(spread).tolist()]
     found = Recording(certificate.problem, result.method)
     order = np.argsort(certificate.queries, kind="stable")
     born = np.searchsorted([one.n_cuts for one in records], np.arange(len(order)), side="right")
@@ -179,10 +180,6 @@ def replay(result: Result) -> Recording:
     found.frames = [Frame(one) for one in records[:-1]]
     found.frames.append(Frame(records[-1], result.x, (), last))
     return found
-
-
-def _spread(count: int) -> Iterable[int]:
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_FRAMES)).astype(int)).tolist()
 
 
 @dataclass(frozen=True, eq=False)
