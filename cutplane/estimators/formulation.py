@@ -8,21 +8,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.losses import scalar
 from cutplane.losses.base import ScalarLoss
-from cutplane.losses.scalar import (
-    Absolute,
-    EpsilonInsensitive,
-    Exponential,
-    Hinge,
-    Huber,
-    Logistic,
-    ModifiedHuber,
-    Poisson,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
 from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.pieces.validation import Array
 from cutplane.regularizers.algebra import Partial
@@ -34,24 +21,27 @@ from cutplane.risks.multiclass import MulticlassRisk
 Loss = ScalarLoss | VectorLoss
 
 CLASSIFICATION: dict[str, Loss] = {
-    "hinge": Hinge(),
-    "squared_hinge": SquaredHinge(),
-    "modified_huber": ModifiedHuber(),
-    "logistic": Logistic(),
-    "exponential": Exponential(),
+    "hinge": scalar.Hinge(),
+    "squared_hinge": scalar.SquaredHinge(),
+    "modified_huber": scalar.ModifiedHuber(),
+    "logistic": scalar.Logistic(),
+    "exponential": scalar.Exponential(),
     "softmax": Softmax(),
     "multiclass_hinge": MulticlassHinge(),
 }
 REGRESSION: dict[str, Loss] = {
-    "squared": Squared(),
-    "absolute": Absolute(),
-    "huber": Huber(),
-    "quantile": Quantile(),
-    "epsilon_insensitive": EpsilonInsensitive(),
-    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(),
-    "poisson": Poisson(),
+    "squared": scalar.Squared(),
+    "absolute": scalar.Absolute(),
+    "huber": scalar.Huber(),
+    "quantile": scalar.Quantile(),
+    "epsilon_insensitive": scalar.EpsilonInsensitive(),
+    "squared_epsilon_insensitive": scalar.SquaredEpsilonInsensitive(),
+    "poisson": scalar.Poisson(),
 }
-TUBES = {"epsilon_insensitive": EpsilonInsensitive, "squared_epsilon_insensitive": SquaredEpsilonInsensitive}
+TUBES = {
+    "epsilon_insensitive": scalar.EpsilonInsensitive,
+    "squared_epsilon_insensitive": scalar.SquaredEpsilonInsensitive,
+}
 PENALTIES = ("l2", "l1", "elasticnet")
 
 
@@ -81,7 +71,7 @@ def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> A
 
 def as_residual_loss(value: Any, epsilon: float) -> ScalarLoss:
     """Return a loss of residuals, with `epsilon` in the losses of a tube and in Huber's."""
-    kinds = {**TUBES, "huber": Huber}
+    kinds = {**TUBES, "huber": scalar.Huber}
     if isinstance(value, str) and value in kinds:
         return kinds[value](epsilon)
     return as_loss(value, REGRESSION)

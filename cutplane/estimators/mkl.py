@@ -46,6 +46,11 @@ BANKS = {"default": default_kernels, "single-feature": single_feature_kernels}
 class MKLEstimator(CertifiedEstimator):
     """A kernel machine with learnt weights of its kernels, and a certificate; all problems share one bank.
 
+        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
+
+    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. There are no weights of
+    examples.
+
     Parameters
     ----------
     kernels : {"default", "single-feature"}, Kernel or list of Kernel, default "default"
@@ -155,11 +160,8 @@ class MKLEstimator(CertifiedEstimator):
 class MKLClassifier(Classification, MKLEstimator):
     """The support vector classifier whose kernel is a weighted sum of many, with a certificate.
 
-        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
-
-    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. With more than two classes, each
-    is separated from the rest, by a separate problem with separate weights; all share the kernels. There
-    are no weights of examples.
+    With more than two classes, each is separated from the rest, by a separate problem with separate weights;
+    all share the kernels.
 
     Parameters
     ----------
@@ -189,11 +191,6 @@ class MKLClassifier(Classification, MKLEstimator):
 @estimator
 class MKLRegressor(Regression, MKLEstimator):
     """Kernel regression whose kernel is a weighted sum of many, with a certificate.
-
-        minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
-
-    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. There are no weights of
-    examples.
 
     Parameters
     ----------

@@ -7,24 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.losses import scalar
 from cutplane.losses.base import MarginLoss, ScalarLoss
 from cutplane.losses.pieces import Pieces
-from cutplane.losses.scalar import (
-    Absolute,
-    EpsilonInsensitive,
-    Exponential,
-    Hinge,
-    Huber,
-    Logistic,
-    ModifiedHuber,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
 from cutplane.pieces.validation import Array
 
-_MARGIN_LOSSES = Hinge(), SquaredHinge(), ModifiedHuber()
+_MARGIN_LOSSES = scalar.Hinge(), scalar.SquaredHinge(), scalar.ModifiedHuber()
 _SAME = 1e-12
 """Relative difference of equal numbers of a model, because they are rounded in different ways."""
 
@@ -180,7 +168,7 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
             weight = weight * np.exp(shift)
         if not np.isfinite(weight).all() or (weight < 0.0).any():
             return None
-        loss = Logistic() if function == "logistic" else Exponential()
+        loss = scalar.Logistic() if function == "logistic" else scalar.Exponential()
         plain = same(np.abs(scale), 1.0)
         y, factor = (-np.sign(scale), None) if plain else (np.ones_like(scale), -scale)
         return Fit(loss, y, weight, factor=factor)
@@ -261,12 +249,12 @@ def _outline(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...], tuple[
 def _named(curve: Curve) -> list[ScalarLoss]:
     """Return the losses with a name that the curve may be a multiple of, by its knots."""
     if not curve.knots.size:
-        return [Squared()]
+        return [scalar.Squared()]
     if curve.knots.size == 1:
         (low, high) = curve.coefficients[:, 1]
-        return [Absolute(), Quantile(_rounded(-low / (high - low)))] if low < 0.0 < high else []
+        return [scalar.Absolute(), scalar.Quantile(_rounded(-low / (high - low)))] if low < 0.0 < high else []
     width = _rounded((curve.knots[-1] - curve.knots[0]) / 2.0)
-    return [EpsilonInsensitive(width), SquaredEpsilonInsensitive(width), Huber(width)]
+    return [scalar.EpsilonInsensitive(width), scalar.SquaredEpsilonInsensitive(width), scalar.Huber(width)]
 
 
 def _rounded(parameter: float) -> float:

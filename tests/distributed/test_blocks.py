@@ -1,7 +1,5 @@
 """Dask arrays, dataframes and Parquet files: read where they lie, with the answers of one process."""
 
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,9 +11,9 @@ from cutplane.exceptions import InvalidInputError, OracleError
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
-cloudpickle = pytest.importorskip("cloudpickle")
 da = pytest.importorskip("dask.array")
 
+PROCESSES = False
 M, N = 90, 4
 rng = np.random.default_rng(0)
 X = rng.standard_normal((M, N)) * (rng.random((M, N)) < 0.7)
@@ -23,18 +21,6 @@ SCORES = X @ np.array([1.0, -1.0, 2.0, 0.0]) + 0.5 * rng.standard_normal(M)
 LABELS = np.where(SCORES > 0.4, "yes", "no")
 THREE = np.digitize(SCORES, [-0.7, 0.7])
 WEIGHTS = 0.5 + rng.random(M)
-
-
-@pytest.fixture(scope="module")
-def client():
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0, processes=False
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def make(X, y):

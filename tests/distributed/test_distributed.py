@@ -5,7 +5,6 @@ import itertools
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from clusters import cluster_of
 from covering import covering
 from scipy import sparse
 from structured_risks import RISKS
@@ -28,7 +28,6 @@ from cutplane.risks.multiclass import MulticlassRisk
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
-cloudpickle = pytest.importorskip("cloudpickle")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -45,29 +44,9 @@ LAYOUTS = {
 }
 
 
-@contextmanager
-def cluster_of(n_workers):
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    cluster = distributed.LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        dashboard_address=":0",
-        memory_limit=0,
-        env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-    )
-    with cluster, distributed.Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as client:
-        yield client
-
-
 @pytest.fixture
 def mortal_client(request):
-    with cluster_of(request.param) as client:
+    with cluster_of(request.param) as (_, client):
         yield client
 
 
@@ -148,11 +127,7 @@ def test_lines_are_searched_on_sums_and_multiples(client):
     assert np.abs(results[0].x - results[1].x).max() <= 1e-8
 
 
-@pytest.mark.parametrize(
-    ("loss", "m"),
-    [(Hinge(), M), (Quantile(0.7), 60_000)],
-    ids=repr,
-)
+@pytest.mark.parametrize(("loss", "m"), [(Hinge(), M), (Quantile(0.7), 60_000)], ids=repr)
 def test_few_round_trips(client, loss, m):
     risk = distribute(client, local_risk(loss, m=m))
     asked = Counter()
@@ -202,16 +177,7 @@ def test_the_client_receives_one_answer_however_many_shares_there_are():
     X, y = instance(Hinge())
     w = np.linspace(-1.0, 1.0, N)
     for workers, threads, shares in [(1, 1, 1), (2, 3, 40)]:
-        with (
-            distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=threads,
-                processes=False,
-                dashboard_address=":0",
-                memory_limit=0,
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with cluster_of(workers, threads_per_worker=threads, processes=False) as (_, client):
             risk = distribute(client, cut.LinearRisk(X, y, Hinge()), shares)
             assert risk.n_partitions == shares
             risk.oracle(w)
@@ -414,10 +380,7 @@ def test_partitions_that_cannot_be_made(client):
         ((3,), "A list of partitions or a LinearRisk is needed, got 3"),
         ((Slow,), "A list of partitions or a LinearRisk is needed"),
         (([Slow, None],), "Partition 1 must be a function"),
-        (
-            ([3],),
-            "Partition 0 must be a function without arguments, a Delayed, a Future or a risk, got 3",
-        ),
+        (([3],), "Partition 0 must be a function without arguments, a Delayed, a Future or a risk, got 3"),
         (([Slow], 2), "n_parts is 2, but 1 partitions were given"),
         (([Slow], None, [1.0, 2.0]), "weights must have one entry per partition, 1, got 2"),
         (([Slow], None, [0.0]), r"weights\[0\] must be in \(0, inf\), got 0"),
@@ -447,10 +410,7 @@ def test_the_wrong_dimension_is_seen_before_anything_is_sent(client):
 def losing_its_worker():
     """A risk, and a callback that takes the only worker of its cluster away at the third iteration."""
     risk = local_risk(Hinge())
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
-    )
-    with cluster, distributed.Client(cluster) as client:
+    with cluster_of(1, processes=False) as (cluster, client):
 
         def leave(state):
             if state.iteration == 2:

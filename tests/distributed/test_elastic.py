@@ -2,10 +2,8 @@
 
 import os
 import signal
-import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -16,7 +14,6 @@ from cutplane.distributed import distribute
 from cutplane.exceptions import OracleError
 
 distributed = pytest.importorskip("distributed")
-cloudpickle = pytest.importorskip("cloudpickle")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -24,23 +21,6 @@ pytestmark = [
 ]
 
 M, N, PARTS = 240, 5, 8
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    with (
-        suppress(KeyError),  # of a LocalCluster that is closed after a worker was killed
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address=":0",
-            memory_limit=0,
-            env={"CUTPLANE_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield cluster, client
 
 
 def part(k):
