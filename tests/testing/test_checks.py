@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import cvxpy as cp
+import doors
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -98,6 +99,20 @@ def test_clean_risks_pass(name):
 @pytest.mark.parametrize("name", ["hinge, dense", "squared, dense", "oracle", "blocks", "cvxpy"])
 def test_clean_risks_pass_at_every_scale(name, scale):
     assert check_risk(clean_risk(name), scale=scale, n_points=8)
+
+
+PIECES = [door for door in doors.PIECES if isinstance(door.make(**door.arguments), doors.KINDS[:3])]
+
+
+@pytest.mark.parametrize("door", PIECES, ids=lambda door: door.name)
+def test_every_piece_of_the_table_of_doors_passes(door):
+    piece = door.make(**door.arguments)
+    if isinstance(piece, Risk):
+        assert check_risk(piece, n_points=4)
+    elif isinstance(piece, Regularizer):
+        assert check_regularizer(piece, 3, n_points=4)
+    else:
+        assert check_set(piece, 3, n_points=4)
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
