@@ -420,10 +420,7 @@ def _inverses(sizes: Array) -> Array:
 
 
 def single_feature_kernels(
-    n_features: int,
-    widths: Any = WIDTHS,
-    degrees: Iterable[int] = (1, 2, 3),
-    also_all: bool = False,
+    n_features: int, widths: Any = WIDTHS, degrees: Iterable[int] = (1, 2, 3), also_all: bool = False
 ) -> list[Kernel]:
     """Return Gaussian and polynomial kernels on each feature, feature after feature.
 

@@ -19,14 +19,7 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.lines import Line, quadratic_line
 from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
-from cutplane.regularizers.base import (
-    UNBOUNDED,
-    Minimum,
-    Regularizer,
-    check_lam,
-    minimise_linear,
-    minimum,
-)
+from cutplane.regularizers.base import UNBOUNDED, Minimum, Regularizer, check_lam, minimise_linear, minimum
 from cutplane.risks.base import ImagedRisk
 from cutplane.risks.examples import as_weights, bias_slopes, describe, weighted_conjugates
 from cutplane.risks.matrix import as_matrix
