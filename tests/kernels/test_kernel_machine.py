@@ -357,6 +357,19 @@ def test_state_of_all_after_steps_on_a_part(loss, intercept, monkeypatch):
     assert objective() < before
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2)], ids=repr)
+def test_a_step_is_the_best_on_its_line_and_gains_what_it_says(loss, intercept):
+    machine, K, state = start_of_descent(loss, 1.0, intercept, 0)
+    for _ in range(60):
+        before, value = state.a.copy(), -machine.conjugate_sum(state.a) - 0.5 * state.a @ K @ state.a
+        gain, settled = state.steps(1)
+        line = [before + t * (state.a - before) for t in (0.5, 0.9, 0.99, 1.0, 1.01, 1.1)]
+        values = [-machine.conjugate_sum(a) - 0.5 * a @ K @ a for a in line]
+        assert values[3] == pytest.approx(value + gain, abs=1e-10)
+        assert values[3] >= max(values) - 1e-12 or settled
+
+
 def test_when_it_pays_to_leave_coordinates_out():
     assert worth_leaving_out(100, 1000, 1e6)
     for active, m, spent in [(100, 1000, 1e5), (1, 1000, 1e9), (701, 1000, 1e9), (100, 10_000, 1e6)]:
