@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cutplane as cut
-from cutplane.kernels import Gaussian, KernelRisk
+from cutplane.kernels import Gaussian, KernelRisk, NuRisk
 from cutplane.kernels.descent import Descent, within
 from cutplane.kernels.dual import dual_form
 from cutplane.kernels.rows import DenseRows
@@ -107,6 +107,23 @@ def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):
     )
     inside = bool((np.abs(descent.a) < np.maximum(form.upper, -form.lower)).all())
     assert inside == (abs(descent.a @ descent.g - form.tube * np.abs(descent.a).sum()) < 1e-9)
+
+
+@pytest.mark.parametrize("task", ["machine", "classification", "regression", "novelty"])
+def test_a_refresh_restores_the_sums(task):
+    X, y = separable(60)
+    if task == "machine":
+        form = dual_form(Hinge(), y, 1.0)
+    else:
+        form = NuRisk(X, None if task == "novelty" else y, 0.4, Gaussian(1.0), task).dual(0.1)
+    descent = Descent(form, DenseRows(Gaussian(1.0)(X)), form.feasible(0.3 * y))
+    for part in np.split(np.arange(descent.a.size), len(form.sums)):
+        k = part[np.argmax(descent.a[part] - form.lower[part])]
+        descent.a[k] -= 1e-7
+    descent.is_fresh = False
+    descent.refresh()
+    assert (descent.a >= form.lower).all() and (descent.a <= form.upper).all()
+    assert descent.a.reshape(len(form.sums), -1).sum(axis=1) == pytest.approx(form.sums, rel=1e-14, abs=1e-15)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
