@@ -47,7 +47,11 @@ def check_definite(
     m, trace = diagonal.size, float(diagonal.sum())
     rng = np.random.default_rng(0)
     kind = np.dtype(np.float32)
-    for chosen in [np.arange(m)] if m <= whole else [_some(rng, m) for _ in range(_BLOCKS)]:
+    for chosen in (
+        [np.arange(m)]
+        if m <= whole
+        else [np.sort(rng.choice(m, _BLOCK, replace=False)) for _ in range(_BLOCKS)]
+    ):
         entries = np.asarray(block(chosen))
         kind = max(kind, accuracy_of(entries), key=lambda dtype: dtype.itemsize)
         check_block(name, entries, chosen, trace, kind)
@@ -109,10 +113,6 @@ def describe(name: str, value: float, u: Array, numbers: Array) -> str:
         f"{name} is not positive semidefinite: u'K u = {value:.3g} for a unit vector u with {parts} and "
         "smaller entries. Pass a kernel, or K with its negative eigenvalues set to 0."
     )
-
-
-def _some(rng: np.random.Generator, m: int) -> Array:
-    return np.sort(rng.choice(m, _BLOCK, replace=False))
 
 
 def _least_ritz(product: Callable[[Array], Array], m: int, rng: np.random.Generator) -> tuple[float, Array]:

@@ -219,7 +219,12 @@ class Laplacian(DistanceKernel):
     sparse = False
 
     def measure(self, A: Any, B: Any) -> Array:
-        return manhattan_distances(A, B)
+        if A.shape[1] == 1:
+            out = A - B.T
+            return np.abs(out, out=out)
+        from scipy.spatial.distance import cdist
+
+        return cdist(A, B, "cityblock")
 
     def scaled(self, measured: Array) -> Array:
         measured /= -self.width
@@ -393,16 +398,6 @@ def squared_distances(A: Any, B: Any) -> Array:
     if same:
         np.fill_diagonal(out, 0.0)
     return out
-
-
-def manhattan_distances(A: Array, B: Array) -> Array:
-    """Return ||a_i - b_j||_1, shape (n, m)."""
-    if A.shape[1] == 1:
-        out = A - B.T
-        return np.abs(out, out=out)
-    from scipy.spatial.distance import cdist
-
-    return cdist(A, B, "cityblock")
 
 
 def unit_rows(A: Any) -> Any:

@@ -90,14 +90,8 @@ class Gram(BlockSource):
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
         out = np.empty((chosen.size, self.n)) if out is None else out
         height = max(8, _TILE // self.n)
-        if chosen.size <= height:
-            self._fill(chosen, out)
-            return out
-
-        def part(start: int) -> None:
-            self._fill(chosen[start : start + height], out[start : start + height])
-
-        run_chunks(part, range(0, chosen.size, height))
+        parts = [slice(start, start + height) for start in range(0, chosen.size, height)]
+        run_chunks(lambda part: self._fill(chosen[part], out[part]), parts)
         return out
 
     def row(self, i: int) -> Array:
@@ -189,7 +183,7 @@ class Gram(BlockSource):
         return self.rows(np.arange(self.n)) if self._given is None else self._given
 
     def _fill(self, chosen: Array, out: Array) -> None:
-        form = self._form(out.dtype)
+        form = self._single if out.dtype == np.float32 else self._double
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if form is None:
                 found = self.kernel.evaluate(self._examples[chosen], self._examples)
@@ -202,9 +196,6 @@ class Gram(BlockSource):
                 form.finish(out)
         if self.kernel.known:
             out[np.arange(chosen.size), chosen] = self._diagonal[chosen]
-
-    def _form(self, dtype: Any) -> Any:
-        return self._single if dtype == np.float32 else self._double
 
     @cached_property
     def _double(self) -> Any:

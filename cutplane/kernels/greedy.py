@@ -150,7 +150,8 @@ class _Growth:
         self.chosen: list[int] = []
         self.w, self.b = np.zeros(most), 0.0
         self.z = np.zeros(gram.n)
-        self._fit_bias()
+        if form.risk.intercept:
+            self.refit()
 
     @property
     def size(self) -> int:
@@ -222,7 +223,3 @@ class _Growth:
             if done:
                 break
         return float(value)
-
-    def _fit_bias(self) -> None:
-        if self.form.risk.intercept:
-            self.refit()

@@ -195,13 +195,10 @@ class KernelExpansion(ImagedRisk):
 
     def _with(self, gram: Gram, y: Any, **changes: Any) -> Self:
         other = object.__new__(type(self))
-        set_fields(other, **{name: getattr(self, name) for name in self._given} | changes)
+        given = [item.name for item in fields(self) if item.init]  # type: ignore[arg-type]
+        set_fields(other, **{name: getattr(self, name) for name in given} | changes)
         other._set(gram, y)
         return other
-
-    @property
-    def _given(self) -> list[str]:
-        return [item.name for item in fields(self) if item.init]  # type: ignore[arg-type]
 
     def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
         """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
