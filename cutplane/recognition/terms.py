@@ -183,9 +183,9 @@ def _rows(expression: Any, kind: str, weight: Array) -> Rows | None:
 
 def _summed(expression: Any, kind: str) -> tuple[Any, Callable[[Curve], Curve | None]] | None:
     """Return u and h of an atom that is sum_i h(u_i)."""
-    inner = expression.args[0]
-    if expression.shape != ():
+    if expression.shape != () or not expression.args:
         return None
+    inner = expression.args[0]
     if kind == "norm1" or (kind in _NORMS and expression.p == 1):
         return inner, _ATOMS["abs"]
     if kind == "quad_over_lin" and expression.args[1].is_constant():
