@@ -8,7 +8,8 @@ share a plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import neg
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -41,7 +42,7 @@ class _Image(NamedTuple):
         return z.reshape(self.shape, order="F")
 
 
-class _Step(NamedTuple):
+class _PlanStep(NamedTuple):
     atom: Any
     images: tuple[_Image, ...]
     routine: Any
@@ -122,7 +123,7 @@ def _same(value: Any, parameter: Any) -> bool:
     return np.array_equal(value, _known(parameter))
 
 
-def _value(step: _Step, values: list[Any]) -> Any:
+def _value(step: _PlanStep, values: list[Any]) -> Any:
     if step.routine is not None:
         return step.routine.value(step.atom, values)
     if not _is_plain(step.atom):
@@ -136,7 +137,7 @@ def _value(step: _Step, values: list[Any]) -> Any:
     return step.atom.numeric(list(values))
 
 
-def _slopes(step: _Step, values: list[Any], out: Any, bar: Any) -> Any:
+def _slopes(step: _PlanStep, values: list[Any], out: Any, bar: Any) -> Any:
     """Return the slope in each argument, from that in the value; None where there is none."""
     if step.routine is not None:
         return step.routine.pull(step.atom, values, out, bar)
@@ -179,14 +180,14 @@ class _Compiler:
     """Collects the steps of an expression; a subexpression that is met again is the same step."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
-        self.steps: list[_Step] = []
+        self.steps: list[_PlanStep] = []
         self.sources: dict[int, Any] = {variable.id: cp.Variable(variable.shape) for variable in variables}
         self.inputs = list(self.sources.values())
         self.outputs: dict[int, int] = {}
         self.lowered: dict[int, tuple[Any, Any]] = {}
         self.images: dict[int, tuple[Any, _Image]] = {}
 
-    def compile(self, expression: Any) -> tuple[list[_Step], _Image]:
+    def compile(self, expression: Any) -> tuple[list[_PlanStep], _Image]:
         last = self.image(expression)
         return self.steps, last
 
@@ -220,7 +221,7 @@ class _Compiler:
 
     def _step(self, atom: Any, args: Any, found: Any) -> Any:
         images = tuple(self.image(arg) for arg in args)
-        self.steps.append(_Step(atom, images, found))
+        self.steps.append(_PlanStep(atom, images, found))
         output = cp.Variable(atom.shape)
         self.outputs[output.id] = len(self.steps)
         return output
@@ -287,65 +288,42 @@ def matrices_of(affine: Any) -> tuple[Parts, Array] | None:
         return {affine.id: sparse.eye_array(affine.size, format="csr")}, np.zeros(affine.size)
     if isinstance(affine, cp.Constant):
         return {}, np.ravel(_dense(affine.value), order="F")
-    rule = _RULES.get(type(affine).__name__)
-    return None if rule is None else rule(affine)
+    kind, args = type(affine).__name__, affine.args
+    if kind == "Promote" and isinstance(args[0], cp.Constant):
+        return {}, np.full(affine.size, float(np.reshape(_dense(args[0].value), ())))
+    if kind == "AddExpression":
+        return _sum([matrices_of(arg) if arg.shape == affine.shape else None for arg in args])
+    if kind == "NegExpression":
+        return _mapped(matrices_of(args[0]), neg)
+    if kind not in ("MulExpression", "multiply"):
+        return None
+    left, right = args if kind == "MulExpression" or isinstance(args[0], cp.Constant) else reversed(args)
+    if not isinstance(left, cp.Constant):
+        return None
+    if kind == "multiply" and right.shape == affine.shape and left.shape in ((), affine.shape):
+        factors = np.broadcast_to(np.ravel(_dense(left.value), order="F"), (affine.size,))
+        return _mapped(matrices_of(right), sparse.diags_array(factors, format="csr").__matmul__)
+    if kind == "MulExpression" and right.ndim == 1 and left.ndim in (1, 2):
+        A = left.value if left.ndim == 2 else np.reshape(_dense(left.value), (1, -1))
+        A = sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A, dtype=np.float64)
+        return _mapped(matrices_of(right), lambda factor: A @ factor)
+    return None
 
 
-def _sum(affine: Any) -> tuple[Parts, Array] | None:
-    parts, offset = {}, np.zeros(affine.size)
-    for arg in affine.args:
-        found = matrices_of(arg) if arg.shape == affine.shape else None
-        if found is None:
-            return None
-        offset = offset + found[1]
-        for key, matrix in found[0].items():
+def _sum(terms: list[tuple[Parts, Array] | None]) -> tuple[Parts, Array] | None:
+    parts: Parts = {}
+    for term in terms:
+        for key, matrix in (term[0] if term else {}).items():
             parts[key] = parts[key] + matrix if key in parts else matrix
-    return parts, offset
+    return None if None in terms else (parts, np.sum([term[1] for term in terms if term], axis=0))
 
 
-def _negative(affine: Any) -> tuple[Parts, Array] | None:
-    found = matrices_of(affine.args[0])
-    return None if found is None else ({key: -matrix for key, matrix in found[0].items()}, -found[1])
-
-
-def _promoted(affine: Any) -> tuple[Parts, Array] | None:
-    if not isinstance(affine.args[0], cp.Constant):
+def _mapped(found: tuple[Parts, Array] | None, apply: Callable[[Any], Any]) -> tuple[Parts, Array] | None:
+    """Return the matrices and the constant after a linear map."""
+    if found is None:
         return None
-    return {}, np.full(affine.size, float(np.reshape(_dense(affine.args[0].value), ())))
-
-
-def _product(affine: Any) -> tuple[Parts, Array] | None:
-    """Return the matrices of A @ v, for a constant matrix, or a row, A."""
-    left, right = affine.args
-    found = matrices_of(right) if isinstance(left, cp.Constant) and right.ndim == 1 else None
-    if found is None or left.ndim not in (1, 2):
-        return None
-    A = left.value if left.ndim == 2 else np.reshape(_dense(left.value), (1, -1))
-    A = sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A, dtype=np.float64)
-    return {key: A @ matrix for key, matrix in found[0].items()}, np.atleast_1d(A @ found[1])
-
-
-def _multiple(affine: Any) -> tuple[Parts, Array] | None:
-    """Return the matrices of a constant times an expression, entry by entry."""
-    constant, other = affine.args
-    if not isinstance(constant, cp.Constant):
-        constant, other = other, constant
-    found = matrices_of(other) if isinstance(constant, cp.Constant) and other.shape == affine.shape else None
-    if found is None or constant.shape not in ((), affine.shape):
-        return None
-    factors = np.broadcast_to(np.ravel(_dense(constant.value), order="F"), (affine.size,))
-    scale = sparse.diags_array(factors, format="csr")
-    return {key: scale @ matrix for key, matrix in found[0].items()}, factors * found[1]
+    return {key: apply(matrix) for key, matrix in found[0].items()}, np.atleast_1d(apply(found[1]))
 
 
 def _dense(value: Any) -> Any:
     return value.toarray() if sparse.issparse(value) else np.asarray(value, dtype=np.float64)
-
-
-_RULES = {
-    "AddExpression": _sum,
-    "NegExpression": _negative,
-    "Promote": _promoted,
-    "MulExpression": _product,
-    "multiply": _multiple,
-}

@@ -116,16 +116,15 @@ class OrdinalRisk(ImagedAffineRisk):
     (1.0, [-1.0, 0.0, 0.0], [0, 1, 2])
     """
 
-    black_box = False
-    X: Any
-    y: Array
+    X: Any  # pyright: ignore[reportGeneralTypeIssues]
+    y: Array  # pyright: ignore[reportGeneralTypeIssues]
     loss: ScalarLoss = field(default_factory=Hinge)
     thresholds: Literal["all", "immediate"] = "all"
     n_levels: Any = None
     sample_weight: Array | None = None
     normalize: bool = True
-    risk: Any = field(init=False)  # pyright: ignore[reportGeneralTypeIssues]
-    map: LinearMap = field(init=False)  # pyright: ignore[reportGeneralTypeIssues]
+    risk: Any = field(init=False)
+    map: LinearMap = field(init=False)
     offset: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
