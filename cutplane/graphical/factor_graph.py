@@ -1,4 +1,4 @@
-"""The costs of a graphical model over discrete variables, and its energies."""
+"""The costs of a graphical model over discrete variables, its energies, and the best labelling found."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import (
-    Factors,
+    FactorArrays,
     as_cardinalities,
     as_costs,
     as_edges,
     as_energies,
     as_list,
     check_range,
+    common_unit,
+    finite_sizes,
     from_list,
     from_pairs,
 )
-from cutplane.graphical.integrality import common_unit, finite_sizes
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count, as_scalar
@@ -101,7 +102,7 @@ class FactorGraph:
         model._take(cardinalities, pieces)
         return model
 
-    def _take(self, cardinalities: Array, factors: Factors) -> None:
+    def _take(self, cardinalities: Array, factors: FactorArrays) -> None:
         self._rest = factors.rest
         self.cardinalities = read_only(cardinalities)
         self.unary_starts = read_only(np.concatenate([[0], np.cumsum(cardinalities)]))
@@ -290,7 +291,7 @@ class FactorGraph:
             costs[np.arange(costs.size) != state] = np.inf
         model = type(self).__new__(type(self))
         rest = self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant, self._rest
-        model._take(self.cardinalities, Factors(unaries, *rest))
+        model._take(self.cardinalities, FactorArrays(unaries, *rest))
         return model
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
@@ -394,3 +395,31 @@ def _is_integer(value: Any) -> bool:
 
 def _constant(value: float) -> float:
     return as_scalar("constant", value, low_open=True, infinite=True)
+
+
+class BestLabelling:
+    """Keeps the best of the labellings that it is offered: None, of energy inf, until one is allowed.
+
+    Attributes
+    ----------
+    labelling : ndarray or None
+    energy : float
+    rounding : float
+        As `FactorGraph.rounding` of it; 0 for None.
+    """
+
+    def __init__(self, model: FactorGraph, labelling: Array | None = None) -> None:
+        self.model = model
+        self.labelling: Array | None = None
+        self.energy, self.rounding = math.inf, 0.0
+        BestLabelling.offer(self, labelling)
+
+    def offer(self, candidate: Array | None) -> bool:
+        """Keep the labelling if it is better; tell whether it is."""
+        if candidate is None:
+            return False
+        energy = self.model.energy(candidate)
+        if improved := energy < self.energy:
+            self.labelling, self.energy = np.array(candidate, dtype=np.int64), energy
+            self.rounding = self.model.rounding(candidate)
+        return improved

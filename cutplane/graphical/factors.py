@@ -1,7 +1,8 @@
-"""The factors of a graphical model in flat arrays: checked, one factor per set of variables."""
+"""The factors of a graphical model in flat arrays, their sizes, and the unit of its energies."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class Rest(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
+class FactorArrays:
     """Factors of arity >= 2, the sums of those of arity 1, and those of arity 0.
 
     The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``; its table
@@ -51,7 +52,7 @@ class Factors:
     rest: Rest = field(default_factory=lambda: Rest())
 
 
-def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> Factors:
+def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> FactorArrays:
     """Collect (variables, table) pairs."""
     starts = np.concatenate([[0], np.cumsum(cardinalities)])
     given: dict[tuple[int, ...], list[Array]] = {}
@@ -73,7 +74,7 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
             place += table.size
     given = {scope: parts for scope, parts in given.items() if len(scope) > 1}
     arities = np.array([len(scope) for scope in given], dtype=np.int64)
-    return Factors(
+    return FactorArrays(
         unaries=unaries,
         scope_starts=_starts(arities),
         scopes=np.array([variable for scope in given for variable in scope], dtype=np.int64),
@@ -84,7 +85,9 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
     )
 
 
-def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, constant: float) -> Factors:
+def from_pairs(
+    cardinalities: Array, unaries: Array, edges: Any, tables: Any, constant: float
+) -> FactorArrays:
     """Collect pairs of variables whose tables are stacked in one array, or all the same."""
     edges, n = as_edges(edges, cardinalities), cardinalities.size
     tables = as_energies("tables", tables)
@@ -123,7 +126,7 @@ def from_pairs(cardinalities: Array, unaries: Array, edges: Any, tables: Any, co
             places = unaries.size + prod(shape) * group[again, None] + np.arange(prod(shape))
             summed[group[again]] = sums.of(summed[group[again]], stacked[which[again]], places)
         scopes, stacked, which = scopes[first], summed, np.arange(first.size)
-    return Factors(
+    return FactorArrays(
         unaries=unaries,
         scope_starts=2 * np.arange(len(scopes) + 1),
         scopes=np.ravel(scopes),
@@ -195,7 +198,7 @@ def as_edges(edges: Any, cardinalities: Array) -> Array:
     return edges
 
 
-def check_range(factors: Factors, n_variables: int) -> None:
+def check_range(factors: FactorArrays, n_variables: int) -> None:
     """Refuse energies of which a sum may be too large for a float."""
     largest = abs(factors.constant) if isfinite(factors.constant) else 0.0
     for costs in (factors.unaries, factors.tables):
@@ -294,3 +297,51 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
 
 def _starts(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+_FINEST = 1e-6
+_MANY = 2**14
+_PENALTY, _SMALL = 1e3, 0.1
+"""Normally distributed costs are up to 40 times as large as a tenth of them are at most."""
+
+
+def finite_sizes(*costs: Array) -> Array:
+    """Return the absolute values of the finite nonzero costs."""
+    sizes = np.abs(np.concatenate(costs))
+    return sizes[(sizes > 0.0) & (sizes < np.inf)]
+
+
+def has_penalties(sizes: Array) -> bool:
+    """Tell whether some costs are so much larger than others that they may be there to forbid states."""
+    return bool(sizes.size and sizes.max() > _PENALTY * np.quantile(sizes, _SMALL))
+
+
+def common_unit(*costs: Array) -> float:
+    """Return the largest number of which all finite costs are multiples, in exact arithmetic.
+
+    0 if there is none of use: if it is less than a millionth of the largest cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> common_unit(np.array([0, 1.5]), np.array([3, float("inf")]))
+    1.5
+    """
+    if any(np.unique(part[: 4 * _MANY]).size > 2 * _MANY + 2 for part in costs):
+        return 0.0  # more than _MANY absolute values: no need to sort the rest
+    sizes = np.unique(finite_sizes(*costs))
+    if sizes.size == 0 or sizes.size > _MANY or sizes[0] < _FINEST * sizes[-1]:
+        return 0.0
+    ratios = [size.as_integer_ratio() for size in sizes.tolist()]
+    denominator = max(below for _, below in ratios)
+    unit, least = 0, _FINEST * sizes[-1] * denominator
+    for above, below in ratios:
+        unit = math.gcd(unit, above * (denominator // below))
+        if unit < least:
+            return 0.0
+    return unit / denominator
+
+
+def rounded_up(bound: float, unit: float) -> float:
+    """Return the least multiple of `unit` that is at least `bound`; the bound itself if `unit` is 0."""
+    return math.ceil(bound / unit) * unit if unit > 0.0 and math.isfinite(bound) else bound

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import Factors, sum_rounded_down
-from cutplane.graphical.integrality import finite_sizes
+from cutplane.graphical.factors import FactorArrays, finite_sizes, sum_rounded_down
 from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -29,7 +28,7 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
     ends = np.cumsum(sizes)
     places = np.arange(ends[-1] if ends.size else 0) + np.repeat(starts - ends + sizes, sizes)
     tables, minima = _from_zero(model.tables[places], ends - sizes, cap)
-    factors = Factors(
+    factors = FactorArrays(
         unaries=unaries,
         scope_starts=model.scope_starts,
         scopes=model.scopes,

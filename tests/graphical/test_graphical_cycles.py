@@ -11,10 +11,14 @@ from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel
-from cutplane.graphical.cycles.cut_selection import select
-from cutplane.graphical.cycles.cycle_graph import CycleGraph
-from cutplane.graphical.cycles.odd_cycles import OddCycles, separate_odd_cycles
-from cutplane.graphical.cycles.projections import pair_marginals, projection_graph
+from cutplane.graphical.cycles.odd_cycle_passes import select
+from cutplane.graphical.cycles.odd_cycles import (
+    CycleGraph,
+    OddCycles,
+    pair_marginals,
+    projection_graph,
+    separate_odd_cycles,
+)
 from cutplane.runtime.threads import get_threads, set_threads
 
 TOL = 1e-6

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.graphical import GraphicalModel
-from cutplane.graphical.dual.ascent import DualAscent
-from cutplane.graphical.dual.candidates import grown_sets, squares, triangles, triplets_of
+from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
-from cutplane.graphical.dual.state_fixing import states_to_forbid
+from cutplane.graphical.dual.proposals import grown_sets, squares, triangles, triplets_of
 from cutplane.graphical.exact.elimination import eliminate
+from cutplane.graphical.factors import rounded_up
 from cutplane.graphical.grids import potts, spin_glass
-from cutplane.graphical.integrality import rounded_up
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 SEEDS = st.integers(0, 2**31)
@@ -24,7 +23,7 @@ SEEDS = st.integers(0, 2**31)
 
 def run(model, *, tighten=True, steps=60):
     """The ascent after some steps, and (bound, energy) after each."""
-    ascent = DualAscent(Reparametrization(model), tighten)
+    ascent = ClusterAscent(Reparametrization(model), tighten)
     return ascent, [(ascent.bound, ascent.best.energy) for _, _ in zip(range(steps), ascent, strict=False)]
 
 
@@ -232,7 +231,7 @@ def test_it_continues_from_where_another_one_stood(seed):
     rng = np.random.default_rng(seed)
     model = random_model(rng, n=6, max_arity=3)
     first, _ = run(model, tighten=False, steps=2)
-    second = DualAscent(first.reparametrization, labelling=first.best.labelling)
+    second = ClusterAscent(first.reparametrization, labelling=first.best.labelling)
     next(iter(second))
     assert second.bound >= first.bound - 1e-9 * max(1.0, abs(first.bound))
     assert second.best.energy <= first.best.energy
@@ -349,7 +348,7 @@ def test_integral_costs_are_proven_by_rounding():
     model = GraphicalModel([2] * 3, [((0, 1), costs), ((1, 2), costs), ((0, 2), 1.0 - costs)])
     rep = Reparametrization(model)
     rep.add_cluster((0, 1, 2))
-    ascent = DualAscent(rep, tighten=False)
+    ascent = ClusterAscent(rep, tighten=False)
     steps = list(ascent)
     assert ascent.bound == ascent.best.energy == 1.0
     assert len(steps) == 1

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.exact import branching
 from cutplane.graphical.exact.branching import Branching
-from cutplane.graphical.exact.elimination import eliminate, least_labelling
-from cutplane.graphical.exact.elimination_orders import best_order, neighbourhoods
+from cutplane.graphical.exact.elimination import best_order, eliminate, least_labelling, neighbourhoods
 from cutplane.graphical.exact.forest import solve_forest
-from cutplane.graphical.exact.reduction import reduce_model
+from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_passes import cheapest, propagate, restrict, root, undo
+from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.runtime.clock import clock
 

@@ -12,8 +12,7 @@ import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact.elimination import eliminate
 from cutplane.graphical.lagrangian.ascent import solve_lagrangian
-from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
-from cutplane.graphical.lagrangian.trees import Trees, cover
+from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian, Trees, cover
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 FEASIBLE = {name: model for name, model in SPECIAL.items() if name != "infeasible"}

@@ -10,15 +10,12 @@ from scipy.optimize import linprog
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, grid, spin_glass
-from cutplane.graphical.cycles.cycle_graph import CycleGraph
+from cutplane.graphical.cycles.odd_cycles import CycleGraph
 from cutplane.graphical.primal import programme as primal
-from cutplane.graphical.primal.disagreement import Disagreements
-from cutplane.graphical.primal.local_cuts import separate_local_cuts
+from cutplane.graphical.primal.disagreement import Disagreements, two_sides
 from cutplane.graphical.primal.local_polytope import LocalPolytope
-from cutplane.graphical.primal.marginal_cuts import CycleInequalities
+from cutplane.graphical.primal.marginal_cuts import CycleInequalities, Rounding, separate_local_cuts
 from cutplane.graphical.primal.programme import MarginalProgramme
-from cutplane.graphical.primal.rooted_forest import two_sides
-from cutplane.graphical.primal.rounding import Rounding
 from cutplane.status import Status
 
 

@@ -13,8 +13,7 @@ from scipy.optimize import linprog
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.grids import chain, potts, spin_glass
 from cutplane.graphical.model import GraphicalModel
-from cutplane.graphical.sweeps.decoding import decode
-from cutplane.graphical.sweeps.local_search import local_search
+from cutplane.graphical.sweeps.decoding import decode, local_search
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 TINY = 1e-9

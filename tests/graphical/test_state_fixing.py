@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cutplane.graphical.dual.state_fixing import excesses
+from cutplane.graphical.dual.ascent import excesses
 
 
 def test_a_variable_without_a_state_left_is_no_warning():

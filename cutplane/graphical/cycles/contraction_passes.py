@@ -1,6 +1,6 @@
 """Components of edges whose ends are certain to agree or disagree, and paths within them, in compiled code.
 
-Only modules that need numba anyway import this one.
+Only modules that need numba in any case import this one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 INTEGRAL = 1e-9
+"""Distance from 0 or 1 within which an edge is certain, because programmes return no more digits."""
 
 
-class Contraction(NamedTuple):
+class ContractedNet(NamedTuple):
     """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
 
     The arcs between different components are grouped by their tails; `weights` are their disagreements after
@@ -67,7 +68,7 @@ def contract(graph, c, tol):
             n_loops += 1
     for u in range(n_components):
         new_starts[u + 1] += new_starts[u]
-    net = Contraction(
+    net = ContractedNet(
         new_starts,
         np.empty(new_starts[-1], np.int32),
         np.empty(new_starts[-1]),

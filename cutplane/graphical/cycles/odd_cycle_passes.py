@@ -1,14 +1,20 @@
-"""Violated odd cycles in compiled code, and the memory in which walks are made into cycles."""
+"""Violated odd cycles in compiled code: shortest odd closed walks, made simple and chordless, and selected.
+
+Only modules that need numba in any case import this one. Arcs are grouped by their tails; arc k goes to node
+``heads[k]`` with disagreement ``weights[k]``. In the doubled graph an arc from x to y goes from (x, p) to
+(y, p) at the cost c, and to (y, 1 - p) at the cost 1 - c; an odd closed walk through u goes from (u, 0) to
+(u, 1).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from cutplane.graphical.cycles.chord_passes import cut_chords, cut_loops, turn, weigh
 from cutplane.graphical.cycles.contraction_passes import join
-from cutplane.graphical.cycles.odd_walk_passes import clear, new_ball, shortest_odd_walk
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
@@ -157,3 +163,294 @@ def _twice(array):
     for i in range(array.shape[0]):
         copy[i] = array[i]
     return copy
+
+
+class Ball(NamedTuple):
+    """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached, and its heap of open nodes.
+
+    `distances` are inf where not reached; `parents` are the doubled nodes before, -1 at the source, and
+    `arcs` those from there; `places` says where in the binary heap a node is.
+    """
+
+    distances: Array
+    parents: Array
+    arcs: Array
+    reached: Array
+    heap: Array
+    places: Array
+
+
+@routine
+def new_ball(n):
+    """Return an empty ball for a graph of n nodes."""
+    distances = np.full(2 * n, math.inf)
+    arrays = np.empty((5, 2 * n), np.int32)
+    return Ball(distances, arrays[0], arrays[1], arrays[2], arrays[3], arrays[4])
+
+
+@routine
+def shortest_odd_walk(source, starts, heads, weights, bound, ball):
+    """Search an odd closed walk shorter than `bound` through `source` and no lower node.
+
+    By symmetry the shortest one consists of two shortest paths from (source, 0), each no longer than half of
+    it, and of one arc between their ends: a ball of half the radius is enough. Returned are the doubled node
+    at the end of the one path, the arc, -1 if there is no such walk, the node at the end of the other path,
+    and the size of the ball, which is left as it is for the paths to be read; then `clear` it.
+    """
+    distances, parents, arcs, reached, heap, places = ball
+    best, best_first, best_arc, best_second = bound, -1, -1, -1
+    root = 2 * source
+    distances[root], parents[root], arcs[root] = 0.0, -1, -1
+    reached[0], heap[0], places[root] = root, root, 0
+    n_reached, size = 1, 1
+    while size > 0:
+        node = heap[0]
+        d = distances[node]
+        if 2.0 * d >= best:
+            break
+        size -= 1
+        if size > 0:
+            _sift_down(heap, places, distances, heap[size], size)
+        parity = node & 1
+        for k in range(starts[node >> 1], starts[(node >> 1) + 1]):
+            head = heads[k]
+            if head < source:
+                continue
+            for crossing in range(2):
+                reach = d + (1.0 - weights[k] if crossing else weights[k])
+                if reach >= best:
+                    continue
+                target = 2 * head + (parity ^ crossing)
+                twin = target ^ 1
+                if reach + distances[twin] < best:
+                    best, best_first, best_arc, best_second = reach + distances[twin], node, k, twin
+                if 2.0 * reach >= best or reach >= distances[target]:
+                    continue
+                if distances[target] == math.inf:
+                    reached[n_reached] = target
+                    n_reached += 1
+                    places[target] = size
+                    size += 1
+                distances[target], parents[target], arcs[target] = reach, node, k
+                _sift_up(heap, places, distances, target)
+    return best_first, best_arc, best_second, n_reached
+
+
+@routine
+def clear(ball, n_reached):
+    """Empty the ball."""
+    for i in range(n_reached):
+        ball.distances[ball.reached[i]] = math.inf
+
+
+@routine
+def _sift_up(heap, places, distances, node):
+    """Move `node`, whose place is given and whose distance fell, towards the root."""
+    key = distances[node]
+    i = places[node]
+    while i > 0:
+        above = (i - 1) >> 1
+        if distances[heap[above]] <= key:
+            break
+        heap[i] = heap[above]
+        places[heap[i]] = i
+        i = above
+    heap[i] = node
+    places[node] = i
+
+
+@routine
+def _sift_down(heap, places, distances, node, size):
+    """Put `node` at the root of the heap of the first `size` places and move it away from there."""
+    key = distances[node]
+    i = 0
+    while True:
+        below = 2 * i + 1
+        if below >= size:
+            break
+        if below + 1 < size and distances[heap[below + 1]] < distances[heap[below]]:
+            below += 1
+        if key <= distances[heap[below]]:
+            break
+        heap[i] = heap[below]
+        places[heap[i]] = i
+        i = below
+    heap[i] = node
+    places[node] = i
+
+
+@routine
+def cut_loops(size, scratch):
+    """Write the first odd simple cycle in the walk, without the even loops before it; return its size."""
+    walk, place = scratch.walk, scratch.place
+    nodes, edges, odd = scratch.cycle
+    begin, end = 0, 0
+    for i in range(size):
+        node = walk.nodes[i]
+        if place[node] >= 0:
+            begin = place[node]
+            parity = 0
+            for j in range(begin, end):
+                parity ^= int(odd[j])
+            if parity:
+                break
+            for j in range(begin, end):
+                place[nodes[j]] = -1
+            begin, end = 0, begin
+        place[node] = end
+        nodes[end], edges[end], odd[end] = node, walk.edges[i], walk.odd[i]
+        end += 1
+    for j in range(end):
+        place[nodes[j]] = -1
+    for j in range(begin, end):
+        nodes[j - begin], edges[j - begin], odd[j - begin] = nodes[j], edges[j], odd[j]
+    return end - begin
+
+
+@routine
+def turn(size, graph, scratch):
+    """Turn the cycle until the node of the largest degree is the last, where nobody asks for its arcs."""
+    walk, cycle, starts = scratch.walk, scratch.cycle, graph.starts
+    largest, hub = -1, -1
+    for i in range(size):
+        node = cycle.nodes[i]
+        walk.nodes[i], walk.edges[i], walk.odd[i] = node, cycle.edges[i], cycle.odd[i]
+        if starts[node + 1] - starts[node] > largest:
+            largest, hub = starts[node + 1] - starts[node], i
+    for i in range(size):
+        j = (i + hub + 1) % size
+        cycle.nodes[i], cycle.edges[i], cycle.odd[i] = walk.nodes[j], walk.edges[j], walk.odd[j]
+    return size
+
+
+@routine
+def cut_chords(size, graph, c, bound, scratch):
+    """Replace the cycle by a violated part of it and a chord, the deepest such cut, until there is none.
+
+    A chord splits an odd cycle into two, whose violations sum to its own.
+    """
+    place, prefix = scratch.place, scratch.prefix
+    nodes, edges, odd = scratch.cycle
+    while size > 3:
+        total, parity = 0.0, 0
+        for i in range(size):
+            place[nodes[i]] = 2 * i + parity
+            prefix[i] = total
+            total += 1.0 - c[edges[i]] if odd[i] else c[edges[i]]
+            parity ^= int(odd[i])
+        best, first, last, edge, inner = 0.0, -1, -1, -1, False
+        for i in range(size - 2):
+            for arc in range(graph.starts[nodes[i]], graph.starts[nodes[i] + 1]):
+                j = place[graph.heads[arc]] >> 1
+                if j < i + 2 or (i == 0 and j == size - 1):
+                    continue
+                ce = c[graph.edges[arc]]
+                if not _is_odd(i, j, scratch):
+                    ce = 1.0 - ce
+                within = prefix[j] - prefix[i]
+                for part in range(2):
+                    weight = within + ce if part else total - within + 1.0 - ce
+                    length = j - i + 1 if part else size - j + i + 1
+                    depth = (1.0 - weight) / math.sqrt(length)
+                    if weight < bound and depth > best:
+                        best, first, last, edge, inner = depth, i, j, graph.edges[arc], part == 1
+        if first >= 0:
+            in_f = _is_odd(first, last, scratch) != inner
+        for i in range(size):
+            place[nodes[i]] = -1
+        if first < 0:
+            return size
+        size = _shorten(first, last, inner, edge, in_f, size, scratch.cycle)
+    return size
+
+
+@routine
+def _is_odd(i, j, scratch):
+    """Whether the part of the cycle between its nodes i and j has an odd number of edges in F."""
+    nodes, place = scratch.cycle.nodes, scratch.place
+    return ((place[nodes[i]] ^ place[nodes[j]]) & 1) == 1
+
+
+@routine
+def _shorten(first, last, inner, edge, in_f, size, cycle):
+    """Keep the part between two nodes of the cycle, or the other part, and a chord; return the size."""
+    nodes, edges, odd = cycle
+    if inner:
+        for i in range(first, last + 1):
+            nodes[i - first], edges[i - first], odd[i - first] = nodes[i], edges[i], odd[i]
+        edges[last - first], odd[last - first] = edge, in_f
+        return last - first + 1
+    edges[first], odd[first] = edge, in_f
+    move = last - first - 1
+    for i in range(last, size):
+        nodes[i - move], edges[i - move], odd[i - move] = nodes[i], edges[i], odd[i]
+    return size - move
+
+
+@routine
+def weigh(size, c, scratch):
+    """Return sum over F of (1 - c_e) + sum over the rest of the cycle of c_e."""
+    total = 0.0
+    for i in range(size):
+        ce = c[scratch.cycle.edges[i]]
+        total += 1.0 - ce if scratch.cycle.odd[i] else ce
+    return total
+
+
+def select(normals: Any, violations: Array, cosine: float) -> Array:
+    """Return the numbers of deep half-spaces with different directions, deepest first.
+
+    They are taken greedily by their depth, violation / norm of the normal; with each, those are left out
+    whose normals have a larger cosine with it. A zero row that is violated is taken first, rows that are not
+    violated never (Achterberg 2007, section 3.3.8, doi:10.14279/depositonce-1634).
+    """
+    matrix: Any = sparse.csr_array(normals, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    norms = np.sqrt((matrix * matrix).sum(axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        depths = violations / norms
+    order = np.argsort(-depths, kind="stable")
+    order = order[violations[order] > 0.0]
+    rows: Any = matrix[order]
+    rows.data /= np.repeat(norms[order], np.diff(rows.indptr))
+    columns = rows.tocsc()
+    kept = _spread(
+        (rows.indptr, rows.indices, rows.data), (columns.indptr, columns.indices, columns.data), cosine
+    )
+    return order[kept]
+
+
+@routine
+def _spread(rows, columns, cosine):
+    """Go through unit rows, keep each whose products with the rows kept so far are at most `cosine`.
+
+    The matrix comes twice, as (starts, indices, values) of its rows and of its columns. Each row kept is
+    multiplied with those rows only that share a column with it.
+    """
+    row_starts, row_columns, row_values = rows
+    starts, members, values = columns
+    n = row_starts.shape[0] - 1
+    products = np.zeros(n)
+    touched = np.empty(n, np.int64)
+    open_rows = np.ones(n, np.bool_)
+    kept = np.empty(n, np.int64)
+    count = 0
+    for row in range(n):
+        if not open_rows[row]:
+            continue
+        kept[count] = row
+        count += 1
+        n_touched = 0
+        for k in range(row_starts[row], row_starts[row + 1]):
+            for i in range(starts[row_columns[k]], starts[row_columns[k] + 1]):
+                other = members[i]
+                if other > row and open_rows[other]:
+                    if products[other] == 0.0:
+                        touched[n_touched] = other
+                        n_touched += 1
+                    products[other] += row_values[k] * values[i]
+        for i in range(n_touched):
+            open_rows[touched[i]] &= products[touched[i]] <= cosine
+            products[touched[i]] = 0.0
+    return kept[:count]

@@ -1,16 +1,18 @@
-"""Separation of odd cycle inequalities."""
+"""Separation of odd cycle inequalities, and the graphs that are searched for them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.cycles.cycle_graph import CycleGraph
-from cutplane.pieces.validation import Array, as_scalar, as_vector
+from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.pieces.parameters import read_only
+from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
@@ -73,22 +75,9 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
     There is at most one for each node or edge, by decreasing depth, which is violation / sqrt(length); of two
     whose normals have a cosine above 0.5, only the deeper is returned. Those violated by less than `tol` are
     left out, up to 1e-9 for each edge of the cycle.
-
-    Examples
-    --------
-    Three nodes with two labels cannot all be different:
-
-    >>> from cutplane.graphical.cycles.cycle_graph import CycleGraph
-    >>> from cutplane.graphical.cycles.odd_cycles import separate_odd_cycles
-    >>> triangle = CycleGraph(3, [[0, 1], [1, 2], [0, 2]])
-    >>> cycles = separate_odd_cycles(triangle, [1, 1, 0.75])
-    >>> matrix, right = cycles.rows(triangle.n_edges)
-    >>> matrix.toarray().tolist(), right.tolist(), cycles.violations.tolist()
-    ([[1.0, 1.0, 1.0]], [2.0], [0.75])
     """
     from cutplane.graphical.cycles.contraction_passes import contract
-    from cutplane.graphical.cycles.cut_selection import select
-    from cutplane.graphical.cycles.odd_cycle_passes import odd_cycles
+    from cutplane.graphical.cycles.odd_cycle_passes import odd_cycles, select
 
     if not isinstance(graph, CycleGraph):
         raise InvalidInputError(f"graph must be a CycleGraph, got {type(graph).__name__}.")
@@ -109,3 +98,148 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
     found = OddCycles(np.concatenate([[0], np.cumsum(lengths)]), edges, odd, violations)
     normals, _ = found.rows(graph.n_edges)
     return found.take(select(normals, violations, _PARALLEL))
+
+
+_MOST_ARCS = 2**31 - 1
+
+
+class Arcs(NamedTuple):
+    """The two arcs of each edge, grouped by their tails, with the nodes in random order.
+
+    Those from u are numbered from ``starts[u]`` to before ``starts[u + 1]``. Searches that start from each
+    node in turn and leave out those before it find more different short cycles than in a regular order (half
+    as many rounds on a grid).
+    """
+
+    starts: Array
+    tails: Array
+    heads: Array
+    edges: Array
+
+
+class CycleGraph:
+    """An undirected graph without loops and double edges, built once and separated over many times."""
+
+    def __init__(self, n_nodes: int, edges: Any) -> None:
+        self.n_nodes = as_count("n_nodes", n_nodes, low=0)
+        array = np.asarray(edges)
+        if array.size == 0:
+            array = np.empty((0, 2), dtype=np.int64)
+        if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
+            raise InvalidInputError(
+                f"edges must be integers of shape (m, 2), got {array.dtype} of shape {array.shape}."
+            )
+        self.edges = read_only(array.astype(np.int64))
+        self._check()
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return self.edges.shape[0]
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        """The edges in both directions."""
+        nodes = np.random.default_rng(0).permutation(self.n_nodes)[self.edges]
+        tails, heads = np.concatenate([nodes, nodes[:, ::-1]]).T
+        order = np.lexsort((heads, tails))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=self.n_nodes))])
+        numbers = order % max(1, self.n_edges)
+        return Arcs(*(array.astype(np.int32) for array in (starts, tails[order], heads[order], numbers)))
+
+    def _check(self) -> None:
+        edges = self.edges
+        if 2 * self.n_edges > _MOST_ARCS or self.n_nodes > _MOST_ARCS // 2:
+            raise InvalidInputError(f"{self!r} is too large: at most 2**30 - 1 nodes and as many edges.")
+        for wrong, text in (
+            ((edges < 0) | (edges >= self.n_nodes), f"nodes are numbered from 0 to {self.n_nodes - 1}."),
+            (edges[:, :1] == edges[:, 1:], "the two nodes of an edge must be different."),
+        ):
+            if wrong.any():
+                e = int(np.flatnonzero(wrong.any(axis=1))[0])
+                raise InvalidInputError(f"edges[{e}] is {edges[e].tolist()}; {text}")
+        pairs = edges.min(axis=1, initial=self.n_nodes) * self.n_nodes + edges.max(axis=1, initial=0)
+        _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+        if (counts > 1).any():
+            pair = edges[first[np.flatnonzero(counts > 1)[0]]].tolist()
+            raise InvalidInputError(f"edges has {pair} more than once; keep one of them.")
+
+    def __repr__(self) -> str:
+        return f"CycleGraph({self.n_nodes} nodes, {self.n_edges} edges)"
+
+
+def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
+    r"""Return the graph of states, and the probabilities of their disagreement as a linear map.
+
+    A node is a state i of a variable u; of two states only the second is one. An edge joins states i of u and
+    j of v if some factor has both variables; it disagrees when exactly one of the two is in its state:
+
+    .. math:: c = \mu_u(i) + \mu_v(j) - 2 \mu_{uv}(i, j)
+
+    With each labelling, c is the cut vector of the two labels "in the state" and "not in it", so that the odd
+    cycle inequalities hold for every c of a marginal vector of the marginal polytope (Sontag, Jaakkola 2007).
+    The map takes the marginals of all variables, then those of the tables of all factors; where several
+    factors contain two variables, the smallest table is read.
+    """
+    owners, members = _nodes(model)
+    pairs, marginals = pair_marginals(model)
+    first_node = np.searchsorted(owners, np.arange(model.n_variables + 1))
+    counts = np.diff(first_node)
+
+    pair, place = _ragged(counts[pairs[:, 0]] * counts[pairs[:, 1]])
+    u, v = pairs[pair].T
+    edges = np.stack([first_node[u] + place // counts[v], first_node[v] + place % counts[v]], axis=1)
+
+    states = members[edges] - model.unary_starts[owners[edges]]
+    k_u, k_v = model.cardinalities[pairs].T
+    offsets = np.concatenate([[0], np.cumsum(k_u * k_v)])
+    entries = offsets[pair] + states[:, 0] * k_v[pair] + states[:, 1]
+    numbers = np.arange(len(edges))
+    both: Any = sparse.csr_array(
+        (np.full(len(edges), -2.0), (numbers, entries)), shape=(len(edges), int(offsets[-1]))
+    )
+    indicators: Any = sparse.csr_array(
+        (np.ones(members.size), members, np.arange(owners.size + 1)), shape=(owners.size, marginals.shape[1])
+    )
+    projection = indicators[edges[:, 0]] + indicators[edges[:, 1]] + both @ marginals
+    return CycleGraph(owners.size, edges), sparse.csr_array(projection)
+
+
+def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
+    """Return the pairs of variables that share a factor, and the linear map to their tables of marginals."""
+    factor, place = _ragged(model.arities * (model.arities - 1) // 2)
+    second = ((1.0 + np.sqrt(1.0 + 8.0 * place)) / 2.0).astype(np.int64)
+    first = place - second * (second - 1) // 2
+    links = model.scope_starts[factor][:, None] + np.stack([first, second], axis=1)
+    scopes = model.scopes[links]
+    order = np.lexsort((factor, model.table_sizes[factor], scopes[:, 1], scopes[:, 0]))
+    scopes, links, factor = scopes[order], links[order], factor[order]
+    keep = np.ones(len(scopes), dtype=bool)
+    keep[1:] = (scopes[1:] != scopes[:-1]).any(axis=1)
+    pairs, links, factor = scopes[keep], links[keep], factor[keep]
+
+    k = model.cardinalities
+    offsets = np.concatenate([[0], np.cumsum(k[pairs].prod(axis=1))])
+    table_starts = model.unaries.size + np.concatenate([[0], np.cumsum(model.table_sizes)])
+    pair, entry = _ragged(model.table_sizes[factor])
+    i, j = (entry // model.strides[links[pair, side]] % k[pairs[pair, side]] for side in range(2))
+    rows = offsets[pair] + i * k[pairs[pair, 1]] + j
+    columns = table_starts[factor[pair]] + entry
+    shape = int(offsets[-1]), int(table_starts[-1])
+    return pairs, sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+
+
+def _nodes(model: FactorGraph) -> tuple[Array, Array]:
+    """Return the variable of each node (ascending) and its state, as a place in ``model.unaries``."""
+    owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
+    states = np.arange(model.unaries.size)
+    alone = model.cardinalities[owners] > 2
+    alone |= (model.cardinalities[owners] == 2) & (states > model.unary_starts[owners])
+    return owners[alone], states[alone]
+
+
+def _ragged(counts: Array) -> tuple[Array, Array]:
+    """Return the number of the segment of each entry and its place there, for segments of given lengths."""
+    ends = np.cumsum(counts)
+    segment = np.repeat(np.arange(counts.size), counts)
+    return segment, np.arange(segment.size) - (ends - counts)[segment]

@@ -1,4 +1,4 @@
-"""Dual cutting planes: sweeps over the model, larger clusters where they get stuck, until the bounds meet."""
+"""Dual cutting planes: sweeps, and larger clusters where these stall, until the bounds meet."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cutplane.graphical.best import BestLabelling
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.proposals import ClusterProposals
-from cutplane.graphical.dual.state_fixing import excesses, states_to_forbid
-from cutplane.graphical.integrality import rounded_up
+from cutplane.graphical.factor_graph import BestLabelling
+from cutplane.graphical.factors import rounded_up
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
+from cutplane.runtime.compiling import routine
 
 _SWEEPS = 5
 _WORTHWHILE = 0.03
@@ -29,7 +29,7 @@ _DECODING = 4
 _FAR = 0.03
 
 
-class DualAscent:
+class ClusterAscent:
     """Raises the lower bound by sweeps and clusters, and decodes labellings; iterating does it step by step.
 
     A step is five sweeps. If the last one has raised the bound by less than three percent of the gap,
@@ -58,19 +58,6 @@ class DualAscent:
         Why the iteration has ended.
     n_clusters, n_sweeps, n_searches : int
         Clusters added, sweeps made, searches for clusters.
-
-    Examples
-    --------
-    The local polytope relaxation of three variables that all want to differ is loose; one cluster closes it:
-
-    >>> from cutplane.graphical import GraphicalModel, Reparametrization
-    >>> differ = [[1.0, 0.0], [0.0, 1.0]]
-    >>> model = GraphicalModel([2, 2, 2], [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
-    >>> ascent = DualAscent(Reparametrization(model))
-    >>> for step in ascent:
-    ...     pass
-    >>> ascent.bound, ascent.best.energy, ascent.n_clusters
-    (1.0, 1.0, 1)
     """
 
     def __init__(
@@ -177,3 +164,65 @@ class DualAscent:
             room += self.reparametrization.rounding
             for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
                 self.reparametrization.forbid(u, state)
+
+
+def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
+    """Return (variable, state) that cost more than `room` above the bound whatever the rest does.
+
+    A labelling costs at least the bound, plus what one of its states costs above the least in the unary and
+    in every pair of the variable, by min-marginals.
+    """
+    alive = np.isfinite(costs.unaries)
+    least = np.minimum.reduceat(costs.unaries, costs.unary_starts[:-1])
+    variable_of = np.repeat(np.arange(costs.cardinalities.size), costs.cardinalities)
+    slacks = np.where(alive, costs.unaries, 0.0) - np.where(alive, least[variable_of], 0.0)
+    add_pair_slacks(
+        costs.pairs, costs.cardinalities, costs.unary_starts, costs.table_starts, costs.tables, slacks
+    )
+    places = np.flatnonzero(alive & (slacks > room))
+    variables = variable_of[places]
+    return list(zip(variables.tolist(), (places - costs.unary_starts[variables]).tolist(), strict=True))
+
+
+def excesses(costs: PairCosts, labelling: Array) -> Array:
+    """Return what the labelling costs above the least in the unary and in the pairs of each variable."""
+    starts = costs.unary_starts[:-1]
+    with np.errstate(invalid="ignore"):  # of a variable without a state left, inf - inf
+        total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)
+    rows, columns = labelling[costs.pairs].T
+    places = costs.table_starts + rows * costs.cardinalities[costs.pairs[:, 1]] + columns
+    beyond = costs.tables[places]
+    if beyond.size:
+        with np.errstate(invalid="ignore"):
+            beyond -= np.minimum.reduceat(costs.tables, costs.table_starts)
+    for side in range(2):
+        np.add.at(total, costs.pairs[:, side], beyond)
+    return total
+
+
+@routine
+def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
+    """Add to the slack of each state its min-marginal in each pair of its variable, less the least one."""
+    widest = 1
+    for k in cardinalities:
+        widest = max(widest, k)
+    by_column = np.empty(widest)
+    for e in range(pairs.shape[0]):
+        u, v = pairs[e, 0], pairs[e, 1]
+        rows, columns = cardinalities[u], cardinalities[v]
+        table = tables[table_starts[e] : table_starts[e] + rows * columns]
+        least = table.min()
+        if least == np.inf:
+            continue
+        by_column[:columns] = np.inf
+        for i in range(rows):
+            by_row = np.inf
+            for j in range(columns):
+                cost = table[i * columns + j]
+                if cost < by_row:
+                    by_row = cost
+                if cost < by_column[j]:
+                    by_column[j] = cost
+            slacks[unary_starts[u] + i] += by_row - least
+        for j in range(columns):
+            slacks[unary_starts[v] + j] += by_column[j] - least

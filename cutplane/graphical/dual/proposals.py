@@ -1,16 +1,23 @@
-"""Which clusters to add to a reparametrised model: those that raise the bound most, or might."""
+"""Clusters that may raise the bound of a reparametrised model most: triangles, squares and longer cycles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
-from cutplane.graphical.dual.candidates import Scope, grown_sets, short_cycles, sums, triplets_of
-from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
+from cutplane.graphical.dual.cluster_scores import (
+    Cycles,
+    PairCosts,
+    find_edge,
+    guaranteed_increases,
+    set_increases,
+)
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
 
 _SEARCHES = 2000
 _AT_LEAST = 8
@@ -99,3 +106,169 @@ def _ranked(scopes: list[Scope], values: Array, least: float) -> Iterator[Scope]
 
 def _scopes(rows: Array) -> Iterator[Scope]:
     return map(tuple, rows.tolist())
+
+
+_LIMIT = 2**20
+_LARGEST = 2**10
+_MOST = 2**10
+_MANY = 8
+
+
+Scope = tuple[int, ...]
+
+
+def short_cycles(costs: PairCosts) -> list[Cycles]:
+    """Return the triangles and the chordless squares of the graph of pairs, 2^20 of each at most."""
+    starts, neighbours, _ = costs.graph
+    return [Cycles.stacked(find(starts, neighbours, _LIMIT)) for find in (triangles, squares)]
+
+
+def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
+    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows.
+
+    The chords of a cycle leave from its variable of fewest states.
+    """
+    if not chosen.size:
+        return np.empty((0, 3), dtype=np.int64)
+    begins, sizes = cycles.starts[chosen], np.diff(cycles.starts)[chosen]
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    states = cardinalities[cycles.variables[np.repeat(begins, sizes) + places]]
+    fewest = np.minimum.reduceat(states * sizes.max() + places, ends - sizes) % sizes.max()
+    ends = np.cumsum(sizes - 2)
+    steps = np.arange(ends[-1]) - np.repeat(ends - sizes + 2, sizes - 2) + 1
+    corners = np.stack([np.zeros_like(steps), steps, steps + 1], axis=1)
+    corners = (corners + np.repeat(fewest, sizes - 2)[:, None]) % np.repeat(sizes, sizes - 2)[:, None]
+    return np.sort(cycles.variables[corners + np.repeat(begins, sizes - 2)[:, None]], axis=1)
+
+
+def grown_sets(costs: PairCosts, scopes: list[Scope], excesses: Array) -> list[Scope]:
+    """Return scopes with one more variable each that is a neighbour of at least two of theirs.
+
+    Sets of more than 1024 joint states are left out. The scopes where the best labelling exceeds the bound
+    most, by the `excesses` of their variables, are first, until there are 1024 sets.
+    """
+    starts, neighbours, _ = costs.graph
+    grown: dict[Scope, None] = {}
+    for number in np.argsort(-sums(excesses, scopes), kind="stable"):
+        scope = scopes[number]
+        states = costs.cardinalities[list(scope)].prod()
+        near, counts = np.unique(
+            np.concatenate([neighbours[starts[u] : starts[u + 1]] for u in scope]), return_counts=True
+        )
+        for u in near[(counts >= 2) & (states * costs.cardinalities[near] <= _LARGEST)].tolist():
+            if u not in scope:
+                grown[tuple(sorted((*scope, u)))] = None
+        if len(grown) >= _MOST:
+            break
+    return list(grown)
+
+
+def sums(values: Array, scopes: list[Scope]) -> Array:
+    """Return the sum of the values of the variables of each scope."""
+    if not scopes:
+        return np.empty(0)
+    starts = np.cumsum([0, *map(len, scopes[:-1])])
+    return np.add.reduceat(values[list(chain.from_iterable(scopes))], starts)
+
+
+@routine
+def triangles(starts, neighbours, limit):
+    """Return at most `limit` triangles, one ascending row each.
+
+    Each is found once, from its variable of highest degree by way of the others, so that hubs cost little:
+    the time is the sum over the edges of the lower degree of their ends.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 3), dtype=np.int64)
+    mark = np.zeros(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        for place in range(starts[u], starts[u + 1]):
+            if _before(starts, neighbours[place], u):
+                mark[neighbours[place]] = u + 1
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if mark[v] != u + 1:
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if mark[w] != u + 1 or not _before(starts, w, v):
+                    continue
+                if count == limit:
+                    return found
+                low, high = min(u, v, w), max(u, v, w)
+                found[count, 0], found[count, 1], found[count, 2] = low, u + v + w - low - high, high
+                count += 1
+    return found[:count]
+
+
+@routine
+def squares(starts, neighbours, limit):
+    """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
+
+    Where two variables have many common neighbours, only cycles through consecutive ones are listed: the
+    others are sums of these.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 4), dtype=np.int64)
+    head = np.full(n, -1, dtype=np.int64)
+    seen = np.zeros(n, dtype=np.int64)
+    ends = np.empty(n, dtype=np.int64)
+    longest = 0
+    for u in range(n):
+        paths = 0
+        for place in range(starts[u], starts[u + 1]):
+            paths += starts[neighbours[place] + 1] - starts[neighbours[place]]
+        longest = max(longest, paths)
+    link_after = np.empty(longest, dtype=np.int64)
+    middle = np.empty(longest, dtype=np.int64)
+    common = np.empty(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        used = 0
+        n_ends = 0
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if not _before(starts, v, u):
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if not _before(starts, w, u):
+                    continue
+                if seen[w] != u + 1:
+                    seen[w] = u + 1
+                    head[w] = -1
+                    ends[n_ends] = w
+                    n_ends += 1
+                link_after[used], middle[used] = head[w], v
+                head[w] = used
+                used += 1
+        for number in range(n_ends):
+            w = ends[number]
+            if find_edge(starts, neighbours, u, w) >= 0:
+                continue
+            size = 0
+            link = head[w]
+            while link >= 0:
+                common[size] = middle[link]
+                size += 1
+                link = link_after[link]
+            reach = size if size <= _MANY else 1
+            for first in range(size):
+                for second in range(first + 1, min(size, first + 1 + reach)):
+                    v, x = common[first], common[second]
+                    if find_edge(starts, neighbours, v, x) >= 0:
+                        continue
+                    if count == limit:
+                        return found
+                    found[count, 0], found[count, 1], found[count, 2], found[count, 3] = u, v, w, x
+                    count += 1
+    return found[:count]
+
+
+@routine
+def _before(starts, u, v):
+    """Tell whether u precedes v: by degree, then by number."""
+    du, dv = starts[u + 1] - starts[u], starts[v + 1] - starts[v]
+    return du < dv or (du == dv and u < v)

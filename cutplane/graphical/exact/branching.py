@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cutplane.graphical.exact.elimination import least_labelling
-from cutplane.graphical.exact.elimination_orders import best_order, message_scopes, neighbourhoods
+from cutplane.graphical.exact.elimination import best_order, least_labelling, message_scopes, neighbourhoods
 from cutplane.graphical.exact.search_passes import (
     branching_variable,
     cheapest,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.engine.history import History, Record, State
-from cutplane.graphical.best import BestLabelling
+from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.result import MAPResult
@@ -177,7 +177,6 @@ class TreeDecoder(StoppingRule):
         return relative_gap(self.bound, self.best.energy)
 
     def __call__(self, state: State) -> Stop | None:
-        """Take the bound of the best multipliers, at times their labellings; say whether the two meet."""
         if state.x is not None and state.x is not self.multipliers:
             self.multipliers = state.x
             self.bound = max(self.bound, self.lagrangian.bound(state.x))
@@ -206,7 +205,7 @@ class TreeDecoder(StoppingRule):
 
     def offer(self, labelling: Array) -> None:
         """Improve a labelling by local search, and keep it if it is the best so far."""
-        from cutplane.graphical.sweeps.local_search import local_search
+        from cutplane.graphical.sweeps.decoding import local_search
 
         self.best.offer(local_search(self.lagrangian.model, labelling))
 

@@ -1,16 +1,16 @@
-"""Binary models of pairs in terms of which variables differ."""
+"""Binary models of pairs in terms of which variables differ, and forests with a root for each tree."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.primal.binary_pairs import binary_pairs
-from cutplane.graphical.primal.rooted_forest import two_sides
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -110,12 +110,10 @@ class Disagreements(FeasibleSet):
         return f"Disagreements({self.model!r})"
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
-        """Return (lower, upper), unless there are rows."""
         self.resolve(dim)
         return None if self.right.size else (self.lower, self.upper)
 
     def violation(self, x: Array) -> float:
-        """Return the largest violation of a row or of a bound."""
         rows = float(np.abs(self.rows @ x - self.right).max(initial=0.0))
         return max(rows, float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0)))
 
@@ -144,3 +142,185 @@ class Disagreements(FeasibleSet):
         n = self.model.n_variables
         sides = two_sides(self.edges, x, n + 1)
         return np.where(self._states >= 0, self._states, sides[:n] != sides[n])
+
+
+_ROUNDING = 1e-14
+_EPS = float(np.finfo(np.float64).eps)
+_OPERATIONS = 16
+"""On each entry of a table, besides the sum over the pairs of a variable."""
+
+
+class BinaryPairs(NamedTuple):
+    """The energy of a binary model of pairs in terms of its variables and of which of them differ.
+
+    `states` is the only state left of a variable, or -1; no field or pair has to do with a fixed variable.
+    The constant is inf if fixing what has to be fixed shows that no labelling is allowed. Of pairs that
+    `must_differ` or `must_agree`, two opposite tuples are forbidden; `forbidden` is the only such tuple of a
+    pair, or (-1, -1), which fields and couplings count as a finite one. `rounding` bounds the errors of all
+    these in an energy.
+    """
+
+    constant: float
+    states: Array
+    fields: Array
+    couplings: Array
+    must_differ: Array
+    must_agree: Array
+    forbidden: Array
+    rounding: float
+
+
+def binary_pairs(model: FactorGraph) -> BinaryPairs:
+    """Return a binary model of pairs in this form, having fixed the variables that have one state left.
+
+    What is within rounding of zero is dropped; the least that it may contribute goes to the constant, so that
+    bounds remain bounds.
+    """
+    n, (first, second) = model.n_variables, model.edges.T
+    unaries, tables = _padded(model)
+    sizes = _largest(unaries).sum() + _largest(tables.reshape(-1, 4)).sum()
+    _propagate(unaries, tables, first, second)
+    banned: Any = np.isinf(tables)
+    count = banned.sum(axis=(1, 2))
+    must_differ, must_agree = (count == 2) & banned[:, 0, 0], (count == 2) & banned[:, 0, 1]
+    forbidden = np.full((model.n_factors, 2), -1)
+    single = np.flatnonzero(count == 1)
+    forbidden[single] = np.argwhere(banned[single])[:, 1:]
+    _fill(tables, must_differ, must_agree, single, forbidden[single])
+
+    (a, b), (c, d) = np.moveaxis(tables, 0, -1)
+    couplings = 0.5 * ((b - a) + (c - d))
+    for_first, for_second = 0.5 * ((c - a) - (b - d)), 0.5 * ((b - a) - (c - d))
+    fixed = np.isinf(unaries).any(axis=1)
+    states = np.where(fixed, unaries.argmin(axis=1), -1)
+    constants = [model.constant, *unaries[fixed].min(axis=1).tolist(), *a.tolist()]
+    unaries[fixed] = 0.0
+    fields = unaries[:, 1] - unaries[:, 0]
+    fields += np.bincount(first, for_first, n) + np.bincount(second, for_second, n)
+    largest = np.abs(tables).max(axis=(1, 2), initial=0.0)
+    scale = np.abs(unaries).max(axis=1, initial=0.0)
+    scale += np.bincount(first, largest, n) + np.bincount(second, largest, n)
+    constants += [*unaries[:, 0].tolist(), _drop(fields, scale), _drop(couplings, largest)]
+    most = int(np.bincount(np.concatenate([first, second]), minlength=1).max())
+    rounding = _EPS * (most + _OPERATIONS) * float(sizes + _largest(tables.reshape(-1, 4)).sum())
+    constant = math.fsum(constants) if np.isfinite(constants).all() else math.inf
+    return BinaryPairs(constant, states, fields, couplings, must_differ, must_agree, forbidden, rounding)
+
+
+def _largest(rows: Array) -> Array:
+    """Return the largest size of a finite entry of each row."""
+    return np.abs(rows).max(axis=1, where=np.isfinite(rows), initial=0.0)
+
+
+def _padded(model: FactorGraph) -> tuple[Array, Array]:
+    """Return unaries of shape (n, 2) and tables of shape (m, 2, 2); a state that is missing costs inf."""
+    unaries = np.full((model.n_variables, 2), np.inf)
+    unaries[:, 0] = model.unaries[model.unary_starts[:-1]]
+    two = model.cardinalities == 2
+    unaries[two, 1] = model.unaries[model.unary_starts[:-1][two] + 1]
+    states = np.arange(2)
+    last = model.cardinalities[model.edges] - 1
+    rows, columns = np.minimum(states, last[:, :1]), np.minimum(states, last[:, 1:])
+    places = rows[:, :, None] * (last[:, 1] + 1)[:, None, None] + columns[:, None, :]
+    return unaries, model.tables[model.table_starts[:, None, None] + places]
+
+
+def _propagate(unaries: Array, tables: Array, first: Array, second: Array) -> None:
+    """Fix variables that have one state left, move their pairs into the unaries of the others; in place."""
+    while True:
+        for axis, ends in ((2, first), (1, second)):
+            forbidden: Any = np.isinf(tables).all(axis=axis)
+            pair, state = np.nonzero(forbidden)
+            unaries[ends[pair], state] = np.inf
+        fixed: Any = np.isinf(unaries).any(axis=1)
+        state = unaries.argmin(axis=1)
+        pending = (fixed[first] | fixed[second]) & tables.any(axis=(1, 2))
+        if not pending.any():
+            return
+        for near, far, turned in ((first, second, False), (second, first, True)):
+            pairs = np.flatnonzero(pending & fixed[near])
+            views = np.swapaxes(tables[pairs], 1, 2) if turned else tables[pairs]
+            np.add.at(unaries, far[pairs], views[np.arange(pairs.size), state[near[pairs]]])
+            tables[pairs] = 0.0
+
+
+def _fill(tables: Array, must_differ: Array, must_agree: Array, single: Array, places: Array) -> None:
+    """Give forbidden tuples finite costs that make no coupling; in place."""
+    tables[must_differ, [[0], [1]], [[0], [1]]] = 0.5 * (
+        tables[must_differ, 0, 1] + tables[must_differ, 1, 0]
+    )
+    tables[must_agree, [[0], [1]], [[1], [0]]] = 0.5 * (tables[must_agree, 0, 0] + tables[must_agree, 1, 1])
+    i, j = places.T
+    beside = tables[single, 1 - i, j] + tables[single, i, 1 - j]
+    tables[single, i, j] = beside - tables[single, 1 - i, 1 - j]
+
+
+def _drop(weights: Array, sizes: Array) -> float:
+    """Set weights that are rounding errors of terms of these sizes to zero; return their least sum."""
+    noise = np.abs(weights) <= _ROUNDING * sizes
+    least = float(np.minimum(weights[noise], 0.0).sum())
+    weights[noise] = 0.0
+    return least
+
+
+class RootedForest:
+    """Breadth-first trees of the chosen edges, from the node of largest degree of each connected component.
+
+    A node is in the tree `component`, `depth` steps from its root; `above` is its parent, a root's is itself;
+    `upward` is the edge to the parent, -1 for a root.
+    """
+
+    def __init__(self, edges: Array, chosen: Array, n_nodes: int):
+        low, high = np.sort(edges[chosen], axis=1).T
+        graph = sparse.csr_array((np.ones(chosen.size), (low, high)), shape=(n_nodes, n_nodes))
+        self.n_components, self.component = csgraph.connected_components(graph, directed=False)
+        degrees = np.bincount(np.concatenate([low, high]), minlength=n_nodes)
+        by_degree = np.lexsort((-degrees, self.component))
+        _, first = np.unique(self.component[by_degree], return_index=True)
+        roots = by_degree[first]
+
+        # one more node joins the roots, so that one search finds all trees
+        rows, columns = np.append(low, np.full(roots.size, n_nodes)), np.append(high, roots)
+        joined = sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=(n_nodes + 1, n_nodes + 1))
+        _, above = csgraph.breadth_first_order(joined, n_nodes, directed=False)
+        self.above = above[:n_nodes].astype(np.int64)
+        self.above[roots] = roots
+
+        child = np.flatnonzero(self.above != np.arange(n_nodes))
+        keys = low * n_nodes + high
+        order = np.argsort(keys)
+        wanted = np.minimum(child, self.above[child]) * n_nodes + np.maximum(child, self.above[child])
+        self.upward = np.full(n_nodes, -1)
+        self.upward[child] = chosen[order[np.searchsorted(keys[order], wanted)]]
+        self.depth = self._sums((self.upward >= 0).astype(np.int64))
+
+    def sides(self, differs: Array) -> Array:
+        """Return 0 or 1 for each node, 0 for the roots, so that the ends of tree edges differ as is said."""
+        steps = np.zeros(self.upward.size, dtype=np.int64)
+        child = np.flatnonzero(self.upward >= 0)
+        steps[child] = differs[self.upward[child]]
+        return self._sums(steps) % 2
+
+    def _sums(self, steps: Array) -> Array:
+        """Return the sum of the steps on the way to the root, going twice as far each time."""
+        above, sums = self.above, steps.copy()
+        while (above != above[above]).any():
+            sums += sums[above]
+            above = above[above]
+        return sums
+
+
+def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:
+    """Return a side, 0 or 1, of each node, so that the ends of the surest edges differ as c in [0, 1] says.
+
+    The edges of a forest that is maximal with respect to |c - 1/2| are believed; in each connected component
+    the sides may be exchanged.
+    """
+    low, high = np.sort(edges, axis=1).T
+    unsure = 2.0 - np.abs(2.0 * c - 1.0)  # zero would mean that there is no edge
+    graph = sparse.csr_array((unsure, (low, high)), shape=(n_nodes, n_nodes))
+    tree = csgraph.minimum_spanning_tree(graph).tocoo()
+    keys = low * n_nodes + high
+    order = np.argsort(keys)
+    believed = order[np.searchsorted(keys[order], tree.row.astype(np.int64) * n_nodes + tree.col)]
+    return RootedForest(edges, believed, n_nodes).sides(c > 0.5)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import Factors
+from cutplane.graphical.factors import FactorArrays
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -104,7 +104,6 @@ class LocalPolytope(FeasibleSet):
         return f"LocalPolytope({self.model!r})"
 
     def violation(self, x: Array) -> float:
-        """Return the largest violation of a row or of a bound."""
         rows = float(np.abs(self.rows @ x - self.right).max(initial=0.0))
         return max(rows, float(np.maximum(-x, x - self.upper).max(initial=0.0)))
 
@@ -167,7 +166,7 @@ def _extended(
     added = list(known)[model.n_factors :]
     sizes = [int(np.prod(model.cardinalities[list(scope)])) for scope in added]
     arities = np.array([len(scope) for scope in added], dtype=np.int64)
-    factors = Factors(
+    factors = FactorArrays(
         unaries=model.unaries,
         scope_starts=np.concatenate([model.scope_starts, model.scope_starts[-1] + np.cumsum(arities)]),
         scopes=np.concatenate([model.scopes, *map(np.array, added)]).astype(np.int64),

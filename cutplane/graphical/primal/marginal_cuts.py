@@ -1,20 +1,19 @@
-"""Inequalities of cut polytopes as a separation oracle over marginals."""
+"""Inequalities of cut polytopes, also of contracted subgraphs, as a separation oracle over marginals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from cutplane.graphical.cycles.cycle_graph import CycleGraph
-from cutplane.graphical.cycles.odd_cycles import separate_odd_cycles
-from cutplane.graphical.cycles.projections import projection_graph
-from cutplane.graphical.primal.disagreement import Disagreements
-from cutplane.graphical.primal.local_cuts import separate_local_cuts
+from cutplane.graphical.cycles.odd_cycles import CycleGraph, projection_graph, separate_odd_cycles
+from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
+from cutplane.graphical.primal.disagreement import Disagreements, RootedForest
 from cutplane.graphical.primal.local_polytope import LocalPolytope
-from cutplane.graphical.primal.rounding import Rounding
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
@@ -84,11 +83,9 @@ class CycleInequalities(FeasibleSet):
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
-        """The whole space, and this oracle."""
         return WholeSpace(self.dim), (self,)
 
     def violation(self, x: Array) -> float:
-        """Return the largest violation that is found, 0 if none exceeds the tolerance."""
         return float(self.separate(x).violations(x).max(initial=0.0))
 
     def separate(self, x: Array) -> HalfSpaces:
@@ -116,3 +113,171 @@ class CycleInequalities(FeasibleSet):
     def nearby(self, x: Array) -> Array | None:
         """Return the best labelling known after rounding x, as a point; None without a rounding."""
         return None if self._rounding is None else self._rounding(x)
+
+
+_INTEGRAL = 1e-6
+_TOLERANCE = 1e-4
+_MAX_NODES = 9
+"""A set of so many nodes has 256 cuts."""
+_MAX_SETS = 64
+
+
+def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
+    """Find inequalities of the cut polytope, ``normals @ c <= offsets``, that c violates.
+
+    Edges with c = 0 or 1 are contracted. Where the entries of c on a set of the nodes that are left are no
+    mixture of the cuts of this set, the segment from the mean of these cuts to c leaves their convex hull
+    through a facet, which a linear programme finds. Among the facets are the wheel, bicycle wheel and clique
+    inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004); c should satisfy the cycle
+    inequalities.
+    """
+    contracted = Contraction(graph.edges, np.clip(c, 0.0, 1.0), graph.n_nodes, _INTEGRAL)
+    rows, offsets = [], []
+    for nodes in _sets(contracted):
+        inside = np.zeros(contracted.n_components, dtype=bool)
+        inside[nodes] = True
+        chosen = np.flatnonzero(inside[contracted.pairs].all(axis=1))
+        facet = _facet(contracted.c[chosen], _cuts(nodes, contracted.pairs[chosen]))
+        if facet is None:
+            continue
+        edges, normal, offset = contracted.lift(chosen, *facet)
+        size = float(np.linalg.norm(normal))
+        if normal @ c[edges] - offset > _TOLERANCE * size:
+            rows.append((edges, normal / size))
+            offsets.append(offset / size)
+    starts = np.cumsum([0, *(edges.size for edges, _ in rows)])
+    edges = np.concatenate([edges for edges, _ in rows]) if rows else np.empty(0, dtype=np.int64)
+    values = np.concatenate([normal for _, normal in rows]) if rows else np.empty(0)
+    return sparse.csr_array((values, edges, starts), shape=(len(rows), graph.n_edges)), np.array(offsets)
+
+
+def _sets(contracted: Contraction) -> Iterator[Array]:
+    """Yield different sets of many pairs each, grown from one node each, those not yet covered first."""
+    n, (first, second) = contracted.n_components, contracted.pairs.T
+    ends = np.concatenate([first, second]), np.concatenate([second, first])
+    links = sparse.csr_array((np.ones(ends[0].size), ends), shape=(n, n))
+    degrees = np.diff(links.indptr)
+    times = np.zeros(n, dtype=np.int64)
+    seeds, known = np.flatnonzero(degrees > 1), set()
+    for _ in range(min(_MAX_SETS, seeds.size)):
+        seed = int(seeds[np.lexsort((degrees[seeds], times[seeds]))[0]])
+        seeds = seeds[seeds != seed]
+        chosen, near = [seed], {}
+        while len(chosen) < _MAX_NODES:
+            for v in links.indices[links.indptr[chosen[-1]] : links.indptr[chosen[-1] + 1]].tolist():
+                near[v] = near.get(v, 0) + 1
+            near = {v: count for v, count in near.items() if v not in chosen}
+            if not near:
+                break
+            chosen.append(max(near, key=lambda v: (near[v], -times[v], -v)))
+        times[chosen] += 1
+        nodes = tuple(sorted(chosen))
+        if nodes not in known:
+            known.add(nodes)
+            yield np.array(nodes)
+
+
+def _cuts(nodes: Array, pairs: Array) -> Array:
+    """Return which of the pairs differ, for all ways to put the nodes on two sides."""
+    sides = np.indices([1] + [2] * (nodes.size - 1)).reshape(nodes.size, -1).T
+    first, second = np.searchsorted(nodes, pairs.T)
+    return (sides[:, first] != sides[:, second]).astype(np.float64)
+
+
+def _facet(x: Array, points: Array) -> tuple[Array, float] | None:
+    """Return (normal, offset) of the facet of the hull of points between their mean and x; None if inside."""
+    from scipy.optimize import linprog
+
+    middle = points.mean(axis=0)
+    answer = linprog(
+        middle - x, A_ub=points - middle, b_ub=np.ones(len(points)), bounds=(None, None), method="highs-ds"
+    )
+    if answer.x is None or -answer.fun <= 1.0 + 1e-9:
+        return None
+    normal = np.where(np.abs(answer.x) > 1e-9 * np.abs(answer.x).max(), answer.x, 0.0)
+    return normal, float((points @ normal).max())
+
+
+class Contraction:
+    """A graph in which edges with c within `tol` of 0 or 1 are contracted, so that fractional ones are left.
+
+    The nodes of a component are surely on the same side as its root or surely on the other one. `pairs` are
+    those of components that are joined by fractional edges, `c` how far their roots are on different sides,
+    as the edge nearest to them says.
+
+    Examples
+    --------
+    Node 3 is surely opposite to node 2. A cut of the triangle that is left has at most two of its edges; that
+    2 and 3 might be on the same side after all is accounted for by the edge between them.
+
+    >>> import numpy as np
+    >>> from cutplane.graphical.primal.marginal_cuts import Contraction
+    >>> edges = np.array([[0, 1], [0, 2], [1, 3], [2, 3]])
+    >>> triangle = Contraction(edges, np.array([0.6, 0.7, 0.4, 1.0]), 4, 1e-6)
+    >>> triangle.pairs.tolist(), triangle.c.tolist()
+    ([[0, 1], [0, 2], [1, 2]], [0.6, 0.7, 0.6])
+    >>> numbers, normal, offset = triangle.lift(np.arange(3), np.ones(3), 2.0)
+    >>> numbers.tolist(), normal.tolist(), offset
+    ([0, 1, 2, 3], [1.0, 1.0, -1.0, 1.0], 2.0)
+    """
+
+    def __init__(self, edges: Array, c: Array, n_nodes: int, tol: float):
+        fractional = (c > tol) & (c < 1.0 - tol)
+        self._forest = forest = RootedForest(edges, np.flatnonzero(~fractional), n_nodes)
+        self._edges, self._differs = edges, c > 0.5
+        self.n_components = forest.n_components
+        between = np.flatnonzero(fractional)
+        ends = np.sort(forest.component[edges[between]], axis=1)
+        order = np.lexsort((forest.depth[edges[between]].sum(axis=1), ends[:, 1], ends[:, 0]))
+        order = order[ends[order, 0] != ends[order, 1]]
+        self.pairs, first = np.unique(ends[order], axis=0, return_index=True)
+        self._chosen = between[order[first]]
+        turned = forest.sides(self._differs)[edges[self._chosen]].sum(axis=1) == 1
+        self._turned = turned
+        self.c = np.where(turned, 1.0 - c[self._chosen], c[self._chosen])
+
+    def lift(self, chosen: Array, normal: Array, offset: float) -> tuple[Array, Array, float]:
+        """Return (edges, normal, offset) that holds for all cuts, given one over the chosen pairs.
+
+        If an integral edge is not as it was taken to be, the nodes beyond it are on the other side than was
+        thought; the coefficient it gets outweighs whatever that may change.
+        """
+        forest, numbers, turned = self._forest, self._chosen[chosen], self._turned[chosen]
+        coefficients = dict(zip(numbers.tolist(), np.where(turned, -normal, normal).tolist(), strict=True))
+        offset -= float(normal[turned].sum())
+        beyond: dict[int, float] = {}
+        total = np.zeros(self.n_components)
+        for edge, weight in zip(numbers.tolist(), np.abs(normal).tolist(), strict=True):
+            for node in self._edges[edge].tolist():
+                total[forest.component[node]] += weight
+                while forest.upward[node] >= 0:
+                    beyond[node] = beyond.get(node, 0.0) + weight
+                    node = int(forest.above[node])
+        for node, weight in beyond.items():
+            weight = min(weight, float(total[forest.component[node]]) - weight)
+            if weight > 1e-12:
+                edge = int(forest.upward[node])
+                coefficients[edge] = weight if self._differs[edge] else -weight
+                offset += weight if self._differs[edge] else 0.0
+        return np.array(list(coefficients)), np.array(list(coefficients.values())), offset
+
+
+class Rounding(BestLabelling):
+    """Rounds points of a relaxation, improves the labellings by local search, and keeps the best.
+
+    At first, that is the one with all variables in state 0, if it is allowed.
+    """
+
+    def __init__(self, model: FactorGraph, relaxation: Disagreements | LocalPolytope):
+        super().__init__(model, np.zeros(model.n_variables, dtype=np.int64))
+        self.relaxation = relaxation
+
+    def __call__(self, x: Array) -> Array | None:
+        """Round x; return the point of the best labelling known, None if it breaks a hard constraint."""
+        self.offer(self.relaxation.read(x))
+        return None if self.labelling is None else self.relaxation.embed(self.labelling)
+
+    def offer(self, candidate: Array | None) -> bool:
+        from cutplane.graphical.sweeps.decoding import local_search
+
+        return super().offer(None if candidate is None else local_search(self.model, candidate))

@@ -1,14 +1,21 @@
-"""Labellings read off a reparametrisation."""
+"""Labellings decoded from a reparametrisation, and improved by changing one or two variables at a time.
+
+In the local search a cost is a pair of numbers: how many of its terms are inf, and the sum of the others,
+compared in this order.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from cutplane.graphical.sweeps.local_search import local_search
+from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.graphical.sweeps.variable_passes import marginal_of_pair
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import NUMBERS, routine
@@ -106,3 +113,140 @@ def _marginal_of_any_given(layout, tables, messages, a, link, labelling, index, 
             i -= 1
         if i < first:
             return
+
+
+_PASSES = 9000
+"""Only the rounding errors of costs that cancel could need as many."""
+_TOLERANCE = 1e-12
+_ALL, _APART, _SHARED = 0, 1, 2
+
+
+def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:
+    """Return a labelling that no change of one variable improves, nor one of both variables of a pair.
+
+    Iterated conditional modes (Besag 1986), then the best joint change of each pair, until neither helps or
+    it is late. A labelling that breaks hard constraints is improved by their number first. The energy never
+    rises.
+    """
+    start = model.energy(labelling)
+    found = np.array(labelling, dtype=np.int64)
+    layout = make_layout(
+        model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
+    )
+    active, paired = np.ones((2, model.n_variables), dtype=bool)
+    room = np.empty((6, model.cardinalities.max(initial=1)))
+    costs = layout, *map(read_only, (model.strides, model.tables, model.unaries)), found, active, paired, room
+    for _ in range(_PASSES):
+        if clock() > deadline or not (_single_pass(*costs) or _pair_pass(*costs)):
+            break
+    return found if model.energy(found) <= start else np.array(labelling, dtype=np.int64)
+
+
+@routine
+def _single_pass(layout, strides, tables, unaries, labelling, active, paired, room):
+    """Set each variable around which something has changed to its best state."""
+    changed = False
+    broken, finite = room[:3], room[3:]
+    for u in range(active.size):
+        if not active[u]:
+            continue
+        active[u] = False
+        _costs(layout, strides, tables, unaries, labelling, u, -1, _ALL, broken[0], finite[0])
+        best = labelling[u]
+        for x in range(layout.cardinalities[u]):
+            if _is_better(broken[0, x], finite[0, x], broken[0, best], finite[0, best]):
+                best = x
+        if best != labelling[u]:
+            labelling[u] = best
+            changed = True
+            _wake(layout, u, active, paired)
+    return changed
+
+
+@routine
+def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room):
+    """Make the best joint change of each pair around which something has changed."""
+    changed = False
+    broken, finite = room[:3], room[3:]
+    pending = paired.copy()
+    for u in range(paired.size):
+        paired[u] = False
+    for a in range(layout.table_starts.size):
+        first = layout.scope_starts[a]
+        if layout.scope_starts[a + 1] != first + 2:
+            continue
+        u, v = layout.scopes[first], layout.scopes[first + 1]
+        if not (pending[u] or pending[v] or paired[u] or paired[v]):
+            continue
+        old_u, old_v = labelling[u], labelling[v]
+        _costs(layout, strides, tables, unaries, labelling, u, v, _APART, broken[0], finite[0])
+        _costs(layout, strides, tables, unaries, labelling, v, u, _APART, broken[1], finite[1])
+        _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+        best_u, best_v = old_u, old_v
+        best_broken = broken[0, old_u] + broken[1, old_v] + broken[2, old_u]
+        best_finite = finite[0, old_u] + finite[1, old_v] + finite[2, old_u]
+        for y in range(layout.cardinalities[v]):
+            labelling[v] = y
+            _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+            for x in range(layout.cardinalities[u]):
+                number = broken[0, x] + broken[1, y] + broken[2, x]
+                cost = finite[0, x] + finite[1, y] + finite[2, x]
+                if _is_better(number, cost, best_broken, best_finite):
+                    best_u, best_v, best_broken, best_finite = x, y, number, cost
+        labelling[u], labelling[v] = best_u, best_v
+        if best_u != old_u or best_v != old_v:
+            changed = True
+            _wake(layout, u, active, paired)
+            _wake(layout, v, active, paired)
+    return changed
+
+
+@routine
+def _is_better(broken, finite, best_broken, best_finite):
+    if broken != best_broken:
+        return broken < best_broken
+    return finite < best_finite - _TOLERANCE * (1.0 + abs(best_finite))
+
+
+@routine
+def _wake(layout, u, active, paired):
+    """Mark the variables whose best state may have changed with that of u."""
+    paired[u] = True
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        a = layout.link_factors[layout.variable_links[j]]
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            v = layout.scopes[i]
+            paired[v] = True
+            if v != u:
+                active[v] = True
+
+
+@routine
+def _costs(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
+    """Set the cost of each state of u given the states of the others.
+
+    It is that of all factors, or of those without `other` (_APART), or of those with it (_SHARED).
+    """
+    k, begin = layout.cardinalities[u], layout.unary_starts[u]
+    for x in range(k):
+        cost = unaries[begin + x] if which != _SHARED else 0.0
+        broken[x] = cost == np.inf
+        finite[x] = 0.0 if cost == np.inf else cost
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        link = layout.variable_links[j]
+        a = layout.link_factors[link]
+        place = layout.table_starts[a]
+        is_shared = False
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            v = layout.scopes[i]
+            is_shared |= v == other
+            if i != link:
+                place += labelling[v] * strides[i]
+        if which != _ALL and is_shared != (which == _SHARED):
+            continue
+        for x in range(k):
+            cost = tables[place + x * strides[link]]
+            if cost == np.inf:
+                broken[x] += 1.0
+            else:
+                finite[x] += cost

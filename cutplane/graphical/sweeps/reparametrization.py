@@ -9,8 +9,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.clusters import AddedClusters
-from cutplane.graphical.sweeps.layout import scratch, starts_of
+from cutplane.graphical.sweeps.layout import AddedClusters, scratch, starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
 
@@ -177,8 +176,7 @@ class Reparametrization:
         return self._bound
 
     def _lowest_of_clusters(self, messages: Array) -> Array:
-        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs
-        from cutplane.graphical.sweeps.triangle_passes import lowest_triangle_costs
+        from cutplane.graphical.sweeps.cluster_passes import lowest_cluster_costs, lowest_triangle_costs
 
         lowest = np.empty(self.n_clusters)
         if self.n_clusters:
@@ -200,8 +198,7 @@ class Reparametrization:
         Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
         alone, and a bound on the rounding errors of that is taken off.
         """
-        from cutplane.graphical.sweeps.certified_bound import lower, lower_bound_of_sum
-        from cutplane.graphical.sweeps.variable_passes import lowest_costs
+        from cutplane.graphical.sweeps.variable_passes import lower, lower_bound_of_sum, lowest_costs
 
         self._bring_up_to_date()
         if self._constant == np.inf:
@@ -274,8 +271,7 @@ class Reparametrization:
         return self._constant
 
     def _pass_over_clusters(self, forward: bool) -> None:
-        from cutplane.graphical.sweeps.cluster_passes import cluster_pass
-        from cutplane.graphical.sweeps.triangle_passes import triangle_pass
+        from cutplane.graphical.sweeps.cluster_passes import cluster_pass, triangle_pass
 
         costs = self._layout, self._clusters, self._tables, self._messages, self._cluster_messages
         room = np.empty(self._layout.cardinalities.max(initial=1) ** 2)
