@@ -1,5 +1,6 @@
 """Linear risks with every loss, in every layout of the data."""
 
+import cvxpy as cp
 import numpy as np
 from own_losses import LogCosh, Lopsided, ThreeKnots, targets
 from scipy import sparse
@@ -45,3 +46,10 @@ def instance(loss, layout="csr", m=40, n=60, seed=0, **options):
     weights = rng.random(m)
     weights[3] = 0.0
     return LinearRisk(LAYOUTS[layout](X), y, loss, weights, **options)
+
+
+def optimum(problem):
+    """The optimum by one solve of cvxpy."""
+    x = cp.Variable(problem.dim)
+    objective = problem.risk.cvxpy_form(x) + problem.active_regularizer.cvxpy_form(x)
+    return cp.Problem(cp.Minimize(objective), problem.simple_set.cvxpy_form(x)).solve(solver=cp.CLARABEL)

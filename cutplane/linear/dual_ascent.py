@@ -125,18 +125,8 @@ class DualAscent:
     a kink are not visited until as many visits were made again. A bias without a weight is given one, around
     a centre that follows it, so that the sum of the c_i u_i tends to zero.
 
-    Parameters
-    ----------
-    code : Compiled
-        The loss of the risk.
-    risk : LinearPredictor
-        Of a problem that `CoordinateAscent` takes.
-    quadratic : DiagonalQuadratic
-        Equal positive weights, except of a bias.
-    multipliers : ndarray of shape (m,)
-        Where to start, up to a factor, within the domain of the conjugates.
-    slope : ndarray of shape (dim,), optional
-        The c_i u_i x_i summed, if they are given.
+    It starts from a multiple of given multipliers, in the domain of the conjugates, whose sum of the c_i u_i
+    x_i is `slope`.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Linear predictors along a path: each weight begins with the point and the models of the last."""
+"""Linear predictors along a path: each weight begins with the point and the models of the last one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -26,25 +26,14 @@ if TYPE_CHECKING:
 _PASSES = 30.0
 """Passes over the data that a Gram matrix may cost, because a path has many weights."""
 _LONGEST = 10.0
-"""Usual solves that Newton steps at one weight may cost, because other methods close the gap sooner then."""
+"""Usual solves that Newton steps at one weight may cost, because other methods are faster then."""
 
 
 class LinearFollower:
-    """Coordinate descent that goes on from weight to weight.
-
-    The point, its predictions and the Gram matrix of few columns serve the next weight.
-
-    Parameters
-    ----------
-    problem : Declaration
-        One that `can_follow` accepts.
-    x0 : ndarray of shape (dim,), optional
-        Where to begin.
-    """
+    """Coordinate descent from weight to weight, with the point and the Gram matrix of few columns."""
 
     def __init__(self, problem: Declaration, x0: Array | None = None):
-        risk = predictor_of(problem)
-        assert risk is not None
+        risk: Any = predictor_of(problem)
         x = problem.starting_point(x0)
         self._descent = Descent(problem, x, predictions(risk, x))
         self._free = self._descent.terms.free
@@ -54,7 +43,7 @@ class LinearFollower:
 
     @property
     def x(self) -> Array:
-        """The point it has reached."""
+        """The present point."""
         return self._descent.position.x
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
@@ -64,19 +53,16 @@ class LinearFollower:
             return None
         descent.become(terms)
         lam = problem.regularizer.lam
-        if not descent.examples.quadratic and self._ahead(lam):
+        lams = {known[0] for known in self._known} | {lam}
+        different = len(lams) == len(self._known) + 1 > 2 and min(lams) > 0.0
+        if not descent.examples.quadratic and different:
             self._extrapolate(lam)
         _, factor, r = descent.approach(tolerance)
         self._known = [*self._known[-2:], (lam, descent.position.x.copy(), descent.position.z)]
         return self._known[-1][1], factor * descent.examples.unweighted(r)
 
-    def _ahead(self, lam: float) -> bool:
-        """Tell whether several weights, all different, lead to this one."""
-        lams = {known[0] for known in self._known} | {lam}
-        return len(lams) == len(self._known) + 1 > 2 and min(lams) > 0.0
-
     def _extrapolate(self, lam: float) -> None:
-        """Go on along the last points, as a polynomial of log(lam), if the objective falls."""
+        """Extrapolate the last points by a polynomial of log(lam), if the objective falls."""
         position, terms = self._descent.position, self._descent.terms
         logs = [math.log(known[0] / lam) for known in self._known]
         shares = [math.prod(other / (other - mine) for other in logs if other != mine) for mine in logs]
@@ -92,21 +78,10 @@ class LinearFollower:
 
 
 class NewtonFollower:
-    """Newton steps of the method of multipliers that go on from weight to weight.
-
-    The point and the multipliers of the examples, which are of the same size for each weight, serve the next.
-
-    Parameters
-    ----------
-    problem : Declaration
-        One that `can_step` accepts.
-    x0 : ndarray of shape (dim,), optional
-        Where to begin.
-    """
+    """Newton steps of the method of multipliers from weight to weight, with the point and the multipliers."""
 
     def __init__(self, problem: Declaration, x0: Array | None = None):
-        form = regularized(problem)
-        assert form is not None
+        form: Any = regularized(problem)
         self.x = problem.starting_point(x0)
         self._z = predictions(form.risk, self.x)
         self._method = MultiplierMethod(form.risk, form.quadratic, None, self._z, math.inf)
@@ -127,8 +102,8 @@ class NewtonFollower:
 def can_step(problem: Declaration) -> bool:
     """Tell whether `NewtonFollower` suits: losses with kinks, squares of all coordinates, few dense columns.
 
-    With sparse or wide data epochs of coordinate ascent take less time than a Newton step; and next to a free
-    intercept, bounds need cuts besides the multipliers.
+    With sparse or wide data epochs of coordinate ascent take less time than a Newton step, and with a free
+    intercept the multipliers alone give no bound.
     """
     form = regularized(problem)
     if form is None or not form.quadratic.is_strict or math.isfinite(form.risk.loss.smoothness):

@@ -51,18 +51,8 @@ class MultiplierMethod:
     costs a pass over the data, the weighted Gram matrix of the examples near a kink of their loss, and a
     Cholesky factor.
 
-    Parameters
-    ----------
-    risk : LinearPredictor
-        One block, few features, rows that can be read, a loss with a second derivative.
-    quadratic : DiagonalQuadratic
-        Positive weights, except of a bias.
-    multipliers : ndarray of shape (m,), optional
-        Where to start, within the domain of the conjugates.
-    predictions : ndarray of shape (m,)
-        Those of the point at which the steps start.
-    gap : float
-        The gap of that point: smoothing with the first `mu` costs as much.
+    It starts from multipliers in the domain of the conjugates, or from zero, and from the predictions of a
+    point; smoothing with the first `mu` costs as much as the gap of that point.
     """
 
     def __init__(
@@ -98,10 +88,10 @@ class MultiplierMethod:
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
     def look(self, x: Array, z: Array) -> tuple[Array, Array]:
-        """Compute multipliers and their cut at x, with predictions z; return both with the best free bias.
+        """Return x and predictions z with the best free bias.
 
-        It sets `multipliers` and `slopes`, `value` (of the objective there), and `bound`: the lower bound of
-        the cut, or -inf if it is not flat along a free bias.
+        Set `multipliers`, the `slopes` and `offset` of their cut, its lower `bound` (-inf if a free bias has
+        a slope), and the `value` of the objective.
         """
         if self._free:
             shift = self._best_shift(z)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LinearPredictor(Protocol):
-    """sum_i c_i l(<x_i, w> + b, y_i): what ``risk.linear_predictor()`` returns, as `LinearRisk` is itself.
+    """sum_i c_i l(<x_i, w> + b, y_i), which ``risk.linear_predictor()`` returns; `LinearRisk` is one.
 
     Attributes
     ----------
@@ -55,14 +55,7 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Regularized:
-    """A risk of linear predictions with a diagonal quadratic, and nothing else.
-
-    Attributes
-    ----------
-    risk : LinearPredictor
-    quadratic : DiagonalQuadratic
-        Its weights are positive, except of a bias.
-    """
+    """A risk of linear predictions with a diagonal quadratic of positive weights, except of a bias."""
 
     risk: LinearPredictor
     quadratic: DiagonalQuadratic

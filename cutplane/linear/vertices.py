@@ -49,11 +49,6 @@ class VertexFollower:
     knots on the edge to the minimum, as in the method of Barrodale and Roberts [1]_. The next weight begins
     at the vertex of the last.
 
-    Parameters
-    ----------
-    problem : Declaration
-        One that `can_walk` accepts.
-
     References
     ----------
     .. [1] I. Barrodale, F. D. K. Roberts, "An improved algorithm for discrete l1 linear approximation",
@@ -90,7 +85,7 @@ class VertexFollower:
 
     @property
     def x(self) -> Array:
-        """The point it has reached."""
+        """The present vertex."""
         return self._x
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:

@@ -42,14 +42,10 @@ _ABOVE = 1.0 + 1e-10
 
 @dataclass(eq=False)
 class Position:
-    """A point, its predictions, and what has been learned on the way.
+    """A point x, its predictions z, the entries of the data visited, and parameters of the next steps.
 
     Attributes
     ----------
-    x : ndarray of shape (dim,)
-    z : ndarray of shape (m,)
-    visited : float
-        Entries of the data.
     damping : float
         The least second derivative in the model of a loss, as a share of the largest one.
     sharpness : float
@@ -247,15 +243,7 @@ def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, b
 
 
 class Compressed:
-    """The factor L of the Gram matrix of all columns: sweeps over it in place of the data visit no example.
-
-    Parameters
-    ----------
-    columns : Columns
-        All of them.
-    d : ndarray of shape (m,)
-        The second derivatives of the losses, everywhere or at one point.
-    """
+    """The factor L of the Gram matrix of all columns, with bends d of the losses: sweeps read no example."""
 
     def __init__(self, columns: Columns, d: Array):
         self._everywhere = np.arange(columns.which.size)

@@ -19,13 +19,12 @@ class AlignmentRisk(Shares, ExampleSum):
     """The mean over m pairs of sequences of the largest violation of a margin, for global alignments.
 
     An alignment s matches some positions of a sequence a, in order, with positions of a sequence b. Between
-    two matches, before the first and after the last, the positions of either sequence that are left form a
-    gap. The vector w holds the scores M of symbols that are matched, and those of opening and of extending a
-    gap, and [1]_
+    two matches, before the first and after the last, the other positions of either sequence form a gap. The
+    vector w holds the scores M of matched symbols, and the scores of opening and of extending a gap, and [1]_
 
         F_w(a, b, s) = sum over matches (i, j) of M[a_i, b_j] + opening #gaps + extension #positions in gaps.
 
-    With the loss D, how many of the true matches are missed, the risk is
+    With the loss D, the number of true matches that are missed, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(a_i, b_i, s) - F_w(a_i, b_i, y_i)].
 
@@ -34,9 +33,9 @@ class AlignmentRisk(Shares, ExampleSum):
     A, B : list of array_like of int
         The sequences: symbols 0, 1, ..., S - 1.
     y : list of array_like of int
-        For each position of a sequence of A the position of that of B that it is matched with, or -1.
+        For each position of a sequence of A its match in the sequence of B, or -1.
     loss : {"hamming", "share"}, default "hamming"
-        How many true matches are missed, or what share of them.
+        The number of true matches that are missed, or their share.
     n_symbols : int, optional
         S; by default one more than the largest symbol.
     sample_weight : array_like of shape (m,), optional
@@ -114,11 +113,11 @@ class AlignmentRisk(Shares, ExampleSum):
 
     @property
     def work(self) -> Array:
-        """What it takes to align all pairs before each, shape (m + 1,)."""
+        """The cost of aligning all pairs before each, shape (m + 1,)."""
         return np.cumsum([0, *(a.size * b.size for a, b in zip(self.A, self.B, strict=True))])
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, of which only differences are left."""
+        """Return a bound of the size of the scores, which cancel in differences."""
         sizes = np.array([2 * (a.size + b.size) for a, b in zip(self.A, self.B, strict=True)])
         return float(np.abs(z).max()) * float(self.weights @ sizes)
 

@@ -9,26 +9,13 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 @routine(fastmath=NUMBERS)
 def best_alignment(a, b, matches, bonus, partners, opening, extension, reach, came, found):
-    """Set found[i] to the position of b that a[i] is matched with, -1 if with none, at the largest score.
+    """Set found[i] to the position of b that a[i] is matched with, or -1, at the largest score; return that.
 
     Between two matches, before the first and after the last, the positions of a without a partner are one
-    gap, and those of b are another: a gap of n positions scores ``opening + n extension``.
-
-    Parameters
-    ----------
-    matches : ndarray of shape (S, S)
-        The score of matching two symbols.
-    bonus : float
-        What is added where a[i] is matched with partners[i].
-    reach : ndarray of shape (3, len(b) + 1)
-        Room: the best scores of a prefix of a that end in a match, a gap in b, and a gap in a.
-    came : ndarray of shape (3, len(a) + 1, len(b) + 1)
-        Room for where these come from.
-
-    Returns
-    -------
-    float
-        The largest score.
+    gap, and the positions of b another: a gap of n positions scores ``opening + n extension``.
+    `matches` holds the scores of two symbols, to which the bonus is added where a[i] is matched with
+    partners[i]. Set `reach`, shape (3, len(b) + 1), to the best scores of a that end in a match, a gap in b,
+    and a gap in a, and `came`, shape (3, len(a) + 1, len(b) + 1), to their predecessors.
     """
     n, m = a.shape[0], b.shape[0]
     for j in range(m + 1):

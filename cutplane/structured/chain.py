@@ -66,7 +66,7 @@ class ChainRisk(SequenceRisk):
 
         F_w(x, s) = sum_t <x_t, E[s_t]> + sum_t T[s_{t-1}, s_t],
 
-    and with the loss D, how many labels are wrong, the risk is [1]_
+    and with the loss D, the number of wrong labels, the risk is [1]_
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
@@ -78,9 +78,9 @@ class ChainRisk(SequenceRisk):
     y : array_like of shape (N,), or list of these
         Labels 0, 1, ..., S - 1 of all positions, or a list of sequences.
     lengths : array_like of int, shape (m,), optional
-        How many positions each sequence has, if X is not a list. By default it is one sequence.
+        The length of each sequence, if X is not a list. By default it is one sequence.
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of a sequence are wrong, or what share of them.
+        The number of wrong labels of a sequence, or their share.
     n_states : int, optional
         S; by default one more than the largest label.
     sample_weight : array_like of shape (m,), optional
@@ -240,11 +240,11 @@ def decode(w: Array, X: Any, lengths: Any = None) -> Any:
     Parameters
     ----------
     w : array_like of shape (dim,)
-        As `ChainRisk` and `ChainLogLikelihood` have them.
+        The weights of a `ChainRisk` or a `ChainLogLikelihood`.
     X : ndarray, sparse array, or list of these
         Positions of shape (N, n), or a list of sequences.
     lengths : array_like of int, optional
-        How many positions each sequence has, if X is not a list.
+        The length of each sequence, if X is not a list.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def marginals(w: Array, X: Any, lengths: Any = None) -> Any:
     Parameters
     ----------
     w : array_like of shape (dim,)
-        As `ChainLogLikelihood` has them.
+        The weights of a `ChainLogLikelihood`.
     X, lengths
         As in `decode`.
 

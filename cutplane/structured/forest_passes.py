@@ -46,7 +46,7 @@ def score_of(scores, transitions, labels, start):
 
 @routine
 def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
-    """Add the features of labellings of chains, less those of the true ones, to sums by states."""
+    """Add the features of labellings of chains, less the features of the true ones, to sums by states."""
     for i in range(low, high):
         if weights[i] == 0.0:
             continue
@@ -61,7 +61,7 @@ def add_differences(rows, starts, low, high, found, labels, weights, emissions, 
 
 @routine
 def range_of(starts, edge_starts, i):
-    """Return where the edges of an example begin and end; those of chains are known by their second node."""
+    """Return where the edges of an example begin and end; edges of chains have the number of their end."""
     if edge_starts.shape[0] == 0:
         return starts[i] + 1, starts[i + 1]
     return edge_starts[i], edge_starts[i + 1]
@@ -92,7 +92,7 @@ def pair_score(links, e, pair, transitions):
 
 @routine
 def add_pair(links, e, factor, pair, out):
-    """Add a multiple of the features of an edge to those of a pair of states."""
+    """Add a multiple of the features of an edge to the features of a pair of states."""
     row = e if links.shape[0] > 1 else 0
     for j in range(links.shape[1]):
         out[j, pair] += factor * links[row, j]
@@ -100,7 +100,7 @@ def add_pair(links, e, factor, pair, out):
 
 @routine
 def move_pair(links, pair, step, late, change, weights, early):
-    """Move the weights of a pair of states by a step along `change`, which is cleared."""
+    """Change the weights of a pair of states by a step along `change`, which is cleared."""
     for j in range(links.shape[1]):
         amount = step * change[j, pair]
         weights[j, pair] -= amount
@@ -155,32 +155,33 @@ def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, messag
             u, p, e, ahead = _climb(edges, k, start, end)
             if p < 0:
                 continue
-            table = pairs[(e - first_edge) % tables if tables > 1 else 0]
+            j = (e - first_edge) % tables if tables > 1 else 0
             if ahead:
                 for above in range(n_states):
                     message[above] = -np.inf
                 for s in range(n_states):
                     known = unaries[u - first, s]
                     for above in range(n_states):
-                        value = known + table[s, above]
+                        value = known + pairs[j, s, above]
                         message[above] = value if value > message[above] else message[above]
             else:
                 for above in range(n_states):
                     best = -np.inf
                     for s in range(n_states):
-                        value = unaries[u - first, s] + table[above, s]
+                        value = unaries[u - first, s] + pairs[j, above, s]
                         best = value if value > best else best
                     message[above] = best
             for above in range(n_states):
                 unaries[p - first, above] += message[above]
         for k in range(start, end):
             u, p, e, ahead = _climb(edges, k, start, end)
-            table = pairs[(e - first_edge) % tables if tables > 1 else 0]
+            j = (e - first_edge) % tables if tables > 1 else 0
+            above = found[p - first] if p >= 0 else 0
             best, state = -np.inf, 0
             for s in range(n_states):
                 value = unaries[u - first, s]
                 if p >= 0:
-                    value += table[s, found[p - first]] if ahead else table[found[p - first], s]
+                    value += pairs[j, s, above] if ahead else pairs[j, above, s]
                 if value > best:
                     best, state = value, s
             found[u - first] = state
@@ -256,7 +257,7 @@ def add_state(rows, t, factor, s, out):
 
 @routine
 def move_state(rows, t, s, step, late, change, weights, early):
-    """Move the weights of state s by a step along `change`, which is cleared, wherever a row is not zero."""
+    """Change the weights of state s by a step along `change`, which is cleared, where a row is not zero."""
     X, _, indices, indptr = rows
     if indptr.shape[0] == 0:
         for j in range(X.shape[1]):
@@ -278,10 +279,10 @@ def move_state(rows, t, s, step, late, change, weights, early):
 def heights_of(
     rows, links, starts, edges, i, labels, count, truth, cost, emissions, transitions, values, mixed, out
 ):  # fmt: skip
-    """Set out[k] to the loss and the score of the labelling in slot k, less those of slot 0.
+    """Set out[k] to loss and score of the labelling in slot k, less loss and score of slot 0.
 
-    Where all labellings agree, nothing is computed. `mixed`, as long as the example, is set to where they do
-    not. Return how many rows were read for one state.
+    Where all labellings agree, nothing is computed; `mixed` is set to the other nodes. Return the number of
+    rows read for one state.
     """
     reads, n_states = 0, emissions.shape[1]
     for k in range(count):
@@ -328,15 +329,11 @@ def move(
     rows, links, starts, edges, i, labels, best, worst, height, most, scale, lam, late,
     emissions, transitions, early_emissions, early_transitions, change, pairs,
 ):  # fmt: skip
-    """Move share from the slot `worst` to the slot `best`, as much as is best, at most `most`.
+    """Shift the best share, at most `most`, from the slot `worst` to the slot `best`.
 
-    `height` is by what the score of the best is higher; `scale` the weight of the example. `change` and
-    `pairs`, of the shapes of the weights, are zero before and after.
-
-    Returns
-    -------
-    far, rise, work
-        The share moved, by what the lower bound rose, and how many rows were read for one state.
+    The score of that is higher by `height`; `scale` is the weight of the example. `change` and `pairs`, of
+    the shapes of the weights, are zero before and after. Return the share, the rise of the lower bound, and
+    the number of rows read for one state.
     """
     reads, n_states = 0, emissions.shape[1]
     start, end, ends = starts[i], starts[i + 1], edges[1]
@@ -393,25 +390,11 @@ def epoch(
     else the best of those kept is taken. A labelling without a share that was the best in none of the last
     `KEPT` epochs is dropped.
 
-    Parameters
-    ----------
-    truth : ndarray of shape (N,)
-        The true labels.
-    now : int
-        The number of the epoch.
-    early_emissions, early_transitions, visits, late
-        The average of the iterates is the weights less `early` / `late`, where late, (k + 1) (k + 2) / 2
-        after k visits, is also what the next change counts in `early`.
-    used : ndarray of shape (K, m)
-        The last epoch in which a labelling was the best.
-    table, reach, tables, message
-        Room for `decode`.
-    room : ndarray of shape (2, K)
-
-    Returns
-    -------
-    gap, rise, work, visits, late
-        The sum of the gaps met, by what the lower bound rose, and how many rows were read for one state.
+    The average of the iterates is the weights less `early` / `late`; late is (k + 1) (k + 2) / 2 after k
+    visits, and the weight of the next change in `early`. used[k, i] is the last epoch, counted by `now`, in
+    which a labelling was the best. `table`, `reach`, `tables`, `message` are room for `decode`, and `room`,
+    shape (2, K), for heights. Return the sum of the gaps met, the rise of the lower bound, the number of rows
+    read for one state, visits and late.
     """
     total = rise = 0.0
     work = 0

@@ -29,7 +29,7 @@ class GraphRisk(PairwiseRisk):
 
         F_w(x, s) = sum_u <x_u, E[s_u]> + sum_{(u, v)} <z_uv, T[s_u, s_v]>,
 
-    and with the loss D, how many labels are wrong, the risk is
+    and with the loss D, the number of wrong labels, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
@@ -45,14 +45,14 @@ class GraphRisk(PairwiseRisk):
     edge_features : list of array_like of shape (n_edges, k), optional
         By default each edge has the feature 1.
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of a graph are wrong, or what share of them.
+        The number of wrong labels of a graph, or their share.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        What is done with graphs that have cycles; forests are always decoded exactly.
+        How graphs with cycles are decoded; forests are always decoded exactly.
 
         * "exact": the best labelling is found and proven, in small graphs by a linear programme where that is
           tight, else by `GraphicalModel.map`.
-        * "outer": the linear programme over marginals that agree locally. What is minimised and certified is
-          the relaxed risk, which is nowhere below f [2]_.
+        * "outer": the linear programme over marginals that agree locally. The relaxed risk, which is nowhere
+          below f, is minimised and certified [2]_.
         * "inner": the best labelling that `map` finds without tightening its bound. Cuts and lower bounds
           hold for f, but values may be too low: where the gap closes, the status is TARGET and not OPTIMAL.
     n_states : int, optional
@@ -79,7 +79,7 @@ class GraphRisk(PairwiseRisk):
     -----
     A query of forests takes O(N S n + E S^2) operations, on several threads. Linear programmes of graphs with
     the same edges start from one feasible basis. The steps of `BlockFrankWolfe` are compiled if no graph has
-    a cycle; else the decoders are what takes the time.
+    a cycle, because decoders of cycles take most of the time.
 
     References
     ----------
@@ -149,14 +149,14 @@ class GraphRisk(PairwiseRisk):
         )
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, of which only differences are left."""
+        """Return a bound of the size of the scores, which cancel in differences."""
         return sum(
             float(np.abs(part).max(initial=0.0)) * size
             for part, size in zip(self._split(z), self._sizes, strict=True)
         )
 
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return those of the nodes and edges of the graphs low <= i < high."""
+        """Return the scores of the nodes and edges of the graphs low <= i < high."""
         E, T = self._split(w)
         unaries, S = self.X[self.graphs.nodes_of(low, high)] @ E.T, self.graphs.n_states
         pairs = self._features_of_edges(low, high) @ T.T

@@ -33,7 +33,7 @@ class Graphs:
     starts : ndarray of shape (m + 1,)
         Where the nodes of each graph start.
     edges : ndarray of shape (E, 2)
-        Two of the N nodes each, those of the first graph first.
+        Two of the N nodes each, one graph after another.
     edge_starts : ndarray of shape (m + 1,)
     n_states : int
         S.

@@ -14,9 +14,9 @@ from cutplane.pieces.validation import Array, as_integers
 
 
 class Hierarchy:
-    """A tree (or several) whose leaves are classes: what mistakes cost there, and weights that are shared.
+    """A tree (or several) whose leaves are classes: costs of mistakes, and shared weights.
 
-    A mistake costs as many edges as lie between two classes. The score of a class is the sum of the scores of
+    A mistake costs the number of edges between two classes. The score of a class is the sum of the scores of
     the nodes on the way to it from the root, <x, sum_v V[v]>, so that classes that are near learn from one
     another [1]_. Both are parts of an ordinary `MulticlassRisk`: a cost matrix, and a linear image.
 
@@ -33,7 +33,7 @@ class Hierarchy:
         1 where a node is a class or one of its ancestors. Roots, which all classes of a tree share, are
         nodes like the others.
     distances : ndarray of shape (p, p)
-        How many edges lie between two classes; between two trees, as if their roots had one parent.
+        The number of edges between two classes; between two trees, as if their roots had one parent.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class Hierarchy:
 
     @cached_property
     def distances(self) -> Array:
-        """How many edges lie between two classes, shape (p, p)."""
+        """The number of edges between two classes, shape (p, p)."""
         shared = (self.paths @ self.paths.T).toarray()
         depths = np.diag(shared)
         return read_only(depths[:, np.newaxis] + depths - 2.0 * shared)

@@ -10,9 +10,8 @@ from cutplane.losses.inlined import exp
 from cutplane.runtime.compiling import SUMS, routine
 from cutplane.structured.forest_passes import row_scores, score_of
 
-_TINY = 1e-280
-"""Below it a sum of exponentials has lost digits, and is computed anew around its largest term."""
-_HUGE = 1e280
+_TINY, _HUGE = 1e-280, 1e280
+"""Range of sums of exponentials; others are recomputed around their largest term, because digits are lost."""
 
 
 @routine
@@ -29,10 +28,7 @@ def shares_of(known, out):
 
 @routine
 def log_sums(known, shares, largest, weights, powers, top, out):
-    """Set out[s] to log sum_a exp(known[a] + weights[a, s]).
-
-    `shares` and `largest` are those of `known`, and `powers` is exp(weights - top).
-    """
+    """Set out[s] to log sum_a exp(known[a] + weights[a, s]), by `shares_of` known and exp(weights - top)."""
     n_states = known.shape[0]
     for s in range(n_states):
         out[s] = 0.0
@@ -74,9 +70,8 @@ def add_shares(rows, t, shares, out):
 def add_pairs(before, left, ahead, right, excess, transitions, powers, total, weight, out):
     """Add the weight times the probabilities of the pairs of states at two positions to `out`, shape (S, S).
 
-    `before` are the logarithms of the sums up to the first, `ahead` those from the second on, `left` and
-    `right` their shares; `total` is that of all, and `excess` what the largest of both and of the transitions
-    are above it.
+    `before` holds the log-sums up to the first position, `ahead` from the second one, `left` and `right`
+    their shares. The sum of the largest of both and of the transitions exceeds the `total` by `excess`.
     """
     n_states = ahead.shape[0]
     factor = math.exp(min(excess, 700.0))
@@ -120,20 +115,8 @@ def expectations(
 ):  # fmt: skip
     """Add expected features less true ones, weighted, of the sequences low <= i < high, to the sums.
 
-    Parameters
-    ----------
-    powers : ndarray of shape (S, S)
-        exp(transitions - top), with `top` their largest; `turned`, `turned_powers` are the transposes.
-    scores, forward, left : ndarray of shape (longest, S)
-    largest : ndarray of shape (longest,)
-    room : ndarray of shape (3, S)
-    emission_sums : ndarray of shape (n, S)
-    transition_sums : ndarray of shape (S, S)
-
-    Returns
-    -------
-    float
-        The sum over the sequences of weight times (log sum over labellings exp score - score of the labels).
+    `powers` is exp(transitions - top), with `top` their largest, and `turned`, `turned_powers` are the
+    transposes. Return the sum of weight times (log of the sum of exp(score) - score of the labels).
     """
     value = 0.0
     n_states = transitions.shape[0]
@@ -170,10 +153,7 @@ def marginals(
     rows, starts, low, high, emissions, transitions, powers, turned, turned_powers, top,
     scores, forward, left, largest, room, out,
 ):  # fmt: skip
-    """Fill `out`, shape (N, S), with the probabilities of the states of the sequences low <= i < high.
-
-    The other parameters are those of `expectations`.
-    """
+    """Fill `out`, shape (N, S), with the probabilities of the states of the sequences low <= i < high."""
     n_states = transitions.shape[0]
     backward, ahead, right = room[0], room[1], room[2]
     for i in range(low, high):

@@ -18,9 +18,9 @@ from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import LabelLoss, as_csr_or_dense
 
 _MOST = 1 << 16
-"""Sets of labels that are enumerated; from then on `GraphicalModel.map` is faster."""
+"""Most sets of labels that are enumerated, because `GraphicalModel.map` is faster for more."""
 _ROOM = 1 << 22
-"""Scores of sets that are computed together: 32 MiB."""
+"""Scores of sets that are computed together, because they take 32 MiB."""
 
 
 class MultilabelRisk(PairwiseRisk):
@@ -31,7 +31,7 @@ class MultilabelRisk(PairwiseRisk):
 
         F_w(x, s) = sum_u s_u <x, W[u]> + sum_{(u, v)} V[u, v] s_u s_v,
 
-    and with the loss D, how many entries are wrong, the risk is
+    and with the loss D, the number of wrong entries, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
@@ -45,9 +45,10 @@ class MultilabelRisk(PairwiseRisk):
     pairs : "all", or array_like of int, shape (n_pairs, 2), default ()
         The pairs of labels that have a weight.
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of an example are wrong, or what share of them.
+        The number of wrong labels of an example, or their share.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        What is done where pairs form cycles, as in `GraphRisk`. "exact" compares all sets of up to 16 labels.
+        How pairs that form cycles are decoded, as in `GraphRisk`. "exact" compares all sets of up to 16
+        labels.
     intercept : bool, default True
         Whether the scores are <x, W[u]> + b_u. W then has a last column, b; X is not copied.
     sample_weight : array_like of shape (m,), optional
@@ -143,12 +144,12 @@ class MultilabelRisk(PairwiseRisk):
         return f"MultilabelRisk({describe(self.X)}, {self.shape[0]} labels, {len(self.pairs)} pairs{decoder})"
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, of which only differences are left."""
+        """Return a bound of the size of the scores, which cancel in differences."""
         W, V = self._split(z)
         return float(np.abs(W).max()) * self._size[0] + float(np.abs(V).max(initial=0.0)) * self._size[1]
 
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return those of the labels of the examples low <= i < high, and the only table of each pair."""
+        """Return the scores of labels of the examples low <= i < high, and the only table of each pair."""
         W, V = self._split(w)
         own = self.X[low:high] @ W[:, : self.X.shape[1]].T
         unaries, pairs = np.zeros((own.size, 2)), np.zeros((V.size, 2, 2))

@@ -18,7 +18,7 @@ Decoder = Literal["exact", "outer", "inner"]
 
 _NOTHING = Factors(np.empty(0, dtype=np.int64), np.empty(0))
 _ROUNDING = 1e-9
-"""How far below the score of the true labelling, relative to its terms, rounding may put a maximum."""
+"""Least violation relative to its terms, because rounding errors may make a maximum negative."""
 
 
 class StructuredRisk(Shares, ExampleSum):
@@ -42,7 +42,7 @@ class StructuredRisk(Shares, ExampleSum):
         ``loss_augmented_inference(x, y_true, w)`` returns a labelling y that attains the maximum.
     rescaling : {"margin", "slack"}, default "margin"
     decoder : {"exact", "outer", "inner"}, default "exact"
-        What `loss_augmented_inference` does, and so what is proven:
+        The kind of `loss_augmented_inference`, on which the proof depends:
 
         * "exact": it finds the maximum. Bounds and cuts hold for f.
         * "outer": it maximises over more than the labellings, as a linear relaxation does, and returns a
@@ -68,9 +68,9 @@ class StructuredRisk(Shares, ExampleSum):
 
     Notes
     -----
-    `certificate.verify` asks your functions again: the decoder at the points of recorded cuts, and, after
-    `BlockFrankWolfe`, `joint_feature` and `loss` of recorded labellings. It cannot tell whether a recorded
-    labelling is one that x may have; where that matters, let `joint_feature` raise for others.
+    `certificate.verify` calls your functions again: the decoder at the points of recorded cuts, and, after
+    `BlockFrankWolfe`, `joint_feature` and `loss` of recorded labellings. It cannot test whether a recorded
+    labelling is feasible for x; where that matters, let `joint_feature` raise for others.
 
     References
     ----------
@@ -79,7 +79,7 @@ class StructuredRisk(Shares, ExampleSum):
 
     Examples
     --------
-    Three classes, each with its own weights:
+    Three classes with a vector of weights each:
 
     >>> import numpy as np, cutplane as cut
     >>> X, Y = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-1.0, -1.0])], [0, 1, 2]
@@ -161,7 +161,7 @@ class StructuredRisk(Shares, ExampleSum):
         return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
 
     def decode(self, w: Array, i: int) -> Any:
-        """Return what `loss_augmented_inference` returns for example i."""
+        """Return the labelling that `loss_augmented_inference` finds for example i."""
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)
 
     def from_numbers(self, i: int, numbers: Array) -> Any:
@@ -174,7 +174,7 @@ class StructuredRisk(Shares, ExampleSum):
         return exact[0].item() if np.ndim(truth) == 0 else type(truth)(exact.tolist())
 
     def best(self, w: Array, i: int) -> tuple[Any, Factors, float]:
-        """Return what the decoder found, or the true labelling if that is better, and its piece."""
+        """Return the labelling of the decoder, or the true one if that is better, and its piece."""
         y, factors, offset = super().best(w, i)
         score = factors.dot(w) + offset
         if score >= 0.0:

@@ -22,16 +22,15 @@ from cutplane.structured.ascent import CHAINS, Forests
 LabelLoss = Literal["hamming", "share"]
 
 PER_STATE = 0.25
-"""Nanoseconds, roughly, of a stored entry, or of a label before, for each state of a position."""
-
+"""Nanoseconds of an entry or a label before, for each state of a position, because work is divided by it."""
 _ROWS = 4096
-"""Rows that are looked at together: a copy of them stays small."""
+"""Rows that are added up together, because a copy of them stays small."""
 
 _ALIKE = read_only(np.ones((1, 1)))
 
 
 def as_costs(loss: Any, sizes: Array) -> Array:
-    """Return what a wrong label of each example costs, of which there are `sizes`; the loss is checked."""
+    """Return the cost of a wrong label of each example, which has so many labels, for a checked loss."""
     if loss not in get_args(LabelLoss):
         raise InvalidInputError(f"loss must be one of {get_args(LabelLoss)}, got {loss!r}.")
     return np.ones(sizes.size) if loss == "hamming" else 1.0 / sizes
@@ -86,16 +85,7 @@ def _shape(part: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Checked sequences.
-
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (N, n)
-    labels : ndarray of shape (N,)
-        0, 1, ..., S - 1, as the smallest unsigned integers that hold them.
-    starts : ndarray of shape (m + 1,)
-    n_states : int
-    """
+    """Checked sequences: rows X, `labels` as the smallest unsigned integers, and `starts` of m sequences."""
 
     X: Any
     labels: Array
@@ -180,7 +170,7 @@ class Sequences:
         return np.add.reduceat(rows, self.starts[:-1])
 
     def size_of_scores(self, w: Array, weights: Array) -> float:
-        """Return a bound of the weighted sum of the terms of scores, of which only differences are left."""
+        """Return a bound of the weighted sum of the terms of scores."""
         size = self.n_states * self.n_features
         pairs = np.diff(self.starts) - 1.0
         emissions, transitions = (float(np.abs(part).max()) for part in (w[:size], w[size:]))
@@ -196,7 +186,7 @@ class Sequences:
     def decode(self, w: Array, costs: Array, weights: Array) -> tuple[float, Array]:
         """Return the weighted sum of the largest violations, and the labellings that attain them.
 
-        `costs` are those of a wrong label, and `weights` those of the sequences, shape (m,).
+        Each sequence has a cost of a wrong label and a weight.
         """
         from cutplane.structured.forest_passes import decode
 
@@ -214,7 +204,7 @@ class Sequences:
         return sum(run_chunks(do, self.chunks)), found
 
     def differences(self, terms: Iterable[tuple[Array, Array]]) -> Array:
-        """Return the sum of the features of labellings less those of the true ones, shape (dim,).
+        """Return the sum of the features of labellings less the features of the true ones, shape (dim,).
 
         Each term is a labelling of all positions, and a factor for each sequence.
         """

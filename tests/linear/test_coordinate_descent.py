@@ -4,10 +4,10 @@ import signal
 import threading
 import time
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
+from linear_cases import optimum
 from own_losses import LogCosh, Lopsided, ThreeKnots, targets
 from scipy import sparse
 
@@ -76,12 +76,6 @@ def data(loss, layout, m, n, seed=0):
     return LAYOUTS[layout](X), targets(loss, m, rng)
 
 
-def optimum(problem):
-    x = cp.Variable(problem.dim)
-    objective = problem.risk.cvxpy_form(x) + problem.active_regularizer.cvxpy_form(x)
-    return cp.Problem(cp.Minimize(objective), problem.simple_set.cvxpy_form(x)).solve(solver=cp.CLARABEL)
-
-
 def solve(problem, tol=1e-7, **options):
     return problem.solve(CoordinateDescent(), tol=tol, max_iter=50, **options)
 
@@ -138,24 +132,19 @@ def test_coordinates_without_a_cost_are_minimised_to_the_last_digits(seed):
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Huber(0.5)], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
-def test_above_the_largest_weight_the_solution_is_zero(loss, intercept):
+@pytest.mark.parametrize("groups", [False, True])
+def test_above_the_largest_weight_the_solution_is_zero(loss, intercept, groups):
     X, y = data(loss, "csr", 30, 10)
     risk = cut.LinearRisk(X, y, loss, intercept=intercept)
-    problem = cut.Problem(risk, cut.L1(1.0, weights(risk.dim, intercept)))
-    result = solve(cut.Problem(risk, problem.regularizer.with_lam(1.001 * lam_max(problem))))
-    assert not result.x[:10].any()
-    assert result.status == "OPTIMAL"
-    assert solve(cut.Problem(risk, problem.regularizer.with_lam(0.99 * lam_max(problem)))).x[:10].any()
-
-
-def test_above_the_largest_weight_all_groups_are_zero():
-    X, y = data(Logistic(), "csr", 30, 10)
-    groups = cut.GroupLasso(np.arange(10) // 2, 1.0, np.linspace(1.0, 2.0, 5)).on(slice(0, 10))
-    risk = cut.LinearRisk(X, y, Logistic(), intercept=True)
-    largest = lam_max(cut.Problem(risk, groups))
-    assert not solve(cut.Problem(risk, groups.with_lam(1.001 * largest))).x[:10].any()
-    found = solve(cut.Problem(risk, groups.with_lam(0.99 * largest))).x[:10]
-    assert np.count_nonzero(found.reshape(5, 2).any(axis=1)) == 1
+    regularizer = cut.L1(1.0, weights(risk.dim, intercept))
+    if groups:
+        regularizer = cut.GroupLasso(np.arange(10) // 2, 1.0, np.linspace(1.0, 2.0, 5)).on(slice(0, 10))
+    largest = lam_max(cut.Problem(risk, regularizer))
+    result = solve(cut.Problem(risk, regularizer.with_lam(1.001 * largest)))
+    assert result.status == "OPTIMAL" and not result.x[:10].any()
+    found = solve(cut.Problem(risk, regularizer.with_lam(0.99 * largest))).x[:10]
+    assert found.any()
+    assert not groups or np.count_nonzero(found.reshape(5, 2).any(axis=1)) == 1
 
 
 def test_the_largest_weight_of_a_loss_with_kinks_is_not_known():
