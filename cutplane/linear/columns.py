@@ -87,15 +87,17 @@ class Columns:
 
 @routine(fastmath=SUMS)
 def _products(columns, which, d, r, slopes, bends):
+    X, data, indices, indptr = columns
     for k in range(which.shape[0]):
-        slopes[k] = dot(columns, which[k], r)
+        slopes[k] = dot(X, data, indices, indptr, which[k], r)
     if bends.shape[0]:
         for k in range(which.shape[0]):
-            bends[k] = dot_squares(columns, which[k], d)
+            bends[k] = dot_squares(X, data, indices, indptr, which[k], d)
 
 
 @routine(fastmath=SUMS)
 def _add_columns(columns, which, steps, ones, z):
+    X, data, indices, indptr = columns
     for k in range(which.shape[0]):
         if steps[k] != 0.0:
-            add_times(columns, which[k], steps[k], ones, z)
+            add_times(X, data, indices, indptr, which[k], steps[k], ones, z)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cutplane.engine.costs import BATCH, LOOK, OVERHEAD, cost_of_pass, cost_of_visits
 from cutplane.linear.moves import FIRST_EPOCHS
-from cutplane.linear.rows import add, as_rows, dot, size
+from cutplane.linear.rows import as_rows
 from cutplane.losses.base import pieces_of
 from cutplane.losses.compiling import Compiled, compiled
 from cutplane.losses.passes import dual_prox, is_settled
@@ -247,8 +247,9 @@ def _epochs(rows, y, rates, bias_rates, q, loss, u, x, order, count, reach, epoc
         The number of examples not put aside, the reach for the next epoch, the entries of the data and the
         examples visited, and the seed for the next call.
     """
+    X, data, indices, indptr = rows
     biased = bias_rates.shape[0] > 0
-    last = x.shape[0] - 1
+    dense, n, last = indptr.shape[0] == 0, X.shape[1], x.shape[0] - 1
     m = order.shape[0]
     entries = 0
     visits = 0
@@ -262,10 +263,16 @@ def _epochs(rows, y, rates, bias_rates, q, loss, u, x, order, count, reach, epoc
         k = 0
         while k < count:
             i = order[k]
-            t = dot(rows, i, x)
-            if biased:
-                t += x[last]
-            entries += size(rows, i, x)
+            t = x[last] if biased else 0.0
+            if dense:
+                for j in range(n):
+                    t += X[i, j] * x[j]
+                entries += n
+            else:
+                begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+                for p in range(begin, end):
+                    t += data[p] * x[indices[p]]
+                entries += end - begin
             visits += 1
             old = u[i]
             new = dual_prox(loss, t + q[i] * old, y[i], q[i], t)
@@ -280,7 +287,13 @@ def _epochs(rows, y, rates, bias_rates, q, loss, u, x, order, count, reach, epoc
                 u[i] = new
                 if biased:
                     x[last] -= step * bias_rates[i]
-                add(rows, i, -step * rates[i], x)
+                step *= rates[i]
+                if dense:
+                    for j in range(n):
+                        x[j] -= step * X[i, j]
+                else:
+                    for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                        x[indices[p]] -= step * data[p]
             k += 1
         reach = largest if largest > 0.0 else math.inf
     return count, reach, entries, visits, seed

@@ -1,7 +1,8 @@
 """Rows of an array or of a CSR matrix in compiled loops; columns are the rows of the transpose.
 
-`rows` is a tuple of an array, and of data, indices and indptr of CSR, one of the two empty, because all
-layouts have one routine then. The row -1 holds ones. Interpreted, the loops are calls of numpy.
+`rows` is a tuple of an array X, and of data, indices and indptr of CSR, one of the two empty, because all
+layouts have one routine then; loops take its parts, because numba counts references to the parts of a tuple
+each time. The row -1 holds ones. Interpreted, the loops are calls of numpy.
 """
 
 from __future__ import annotations
@@ -40,17 +41,15 @@ def compiles(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callab
     return register
 
 
-def size(rows, i, v):
-    """Return the number of entries of row i; of the row of ones that of v."""
-    X, _, _, indptr = rows
+def size(X, data, indices, indptr, i, v):
+    """Return the number of entries of row i; of the row of ones the size of v."""
     if i < 0:
         return v.shape[0]
     return X.shape[1] if indptr.shape[0] == 0 else int(indptr[i + 1] - indptr[i])
 
 
-def dot(rows, i, v):
+def dot(X, data, indices, indptr, i, v):
     """Return the product of a row and the first entries of v."""
-    X, data, indices, indptr = rows
     if i < 0:
         return v.sum()
     if indptr.shape[0] == 0:
@@ -59,9 +58,8 @@ def dot(rows, i, v):
     return data[part] @ v[indices[part]]
 
 
-def dot_squares(rows, i, v):
+def dot_squares(X, data, indices, indptr, i, v):
     """Return the product of the squares of a row and v."""
-    X, data, indices, indptr = rows
     if i < 0:
         return v.sum()
     if indptr.shape[0] == 0:
@@ -70,9 +68,8 @@ def dot_squares(rows, i, v):
     return np.square(data[part], dtype=np.float64) @ v[indices[part]]
 
 
-def add(rows, i, step, out):
+def add(X, data, indices, indptr, i, step, out):
     """Add a multiple of a row to the first entries of `out`."""
-    X, data, indices, indptr = rows
     if indptr.shape[0] == 0:
         out[: X.shape[1]] += step * X[i]
     else:
@@ -80,9 +77,8 @@ def add(rows, i, step, out):
         out[indices[part]] += step * data[part]
 
 
-def add_times(rows, i, step, d, out):
-    """Add a multiple of a row, each entry times that of d, to `out`."""
-    X, data, indices, indptr = rows
+def add_times(X, data, indices, indptr, i, step, d, out):
+    """Add a multiple of a row, each entry times an entry of d, to `out`."""
     if i < 0:
         out += step * d
     elif indptr.shape[0] == 0:
@@ -98,24 +94,21 @@ def put(source, target):
 
 
 @compiles(size)
-def _size(rows, i, v):
-    X, _, _, indptr = rows
+def _size(X, data, indices, indptr, i, v):
     if i < 0:
         return v.shape[0]
     return X.shape[1] if indptr.shape[0] == 0 else np.int64(indptr[i + 1] - indptr[i])
 
 
 @compiles(dot)
-def _dot(rows, i, v):
-    X, data, indices, indptr = rows
+def _dot(X, data, indices, indptr, i, v):
     total = 0.0
     if i < 0:
         for j in range(v.shape[0]):
             total += v[j]
     elif indptr.shape[0] == 0:
-        row = X[i]
         for j in range(X.shape[1]):
-            total += row[j] * v[j]
+            total += X[i, j] * v[j]
     else:
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             total += data[p] * v[indices[p]]
@@ -123,16 +116,14 @@ def _dot(rows, i, v):
 
 
 @compiles(dot_squares)
-def _dot_squares(rows, i, v):
-    X, data, indices, indptr = rows
+def _dot_squares(X, data, indices, indptr, i, v):
     total = 0.0
     if i < 0:
         for j in range(v.shape[0]):
             total += v[j]
     elif indptr.shape[0] == 0:
-        row = X[i]
         for j in range(v.shape[0]):
-            total += row[j] * v[j] * row[j]
+            total += X[i, j] * v[j] * X[i, j]
     else:
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             total += data[p] * v[indices[p]] * data[p]
@@ -140,27 +131,23 @@ def _dot_squares(rows, i, v):
 
 
 @compiles(add)
-def _add(rows, i, step, out):
-    X, data, indices, indptr = rows
+def _add(X, data, indices, indptr, i, step, out):
     if indptr.shape[0] == 0:
-        row = X[i]
         for j in range(X.shape[1]):
-            out[j] += step * row[j]
+            out[j] += step * X[i, j]
     else:
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             out[indices[p]] += step * data[p]
 
 
 @compiles(add_times)
-def _add_times(rows, i, step, d, out):
-    X, data, indices, indptr = rows
+def _add_times(X, data, indices, indptr, i, step, d, out):
     if i < 0:
         for j in range(out.shape[0]):
             out[j] += step * d[j]
     elif indptr.shape[0] == 0:
-        row = X[i]
         for j in range(out.shape[0]):
-            out[j] += step * d[j] * row[j]
+            out[j] += step * d[j] * X[i, j]
     else:
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             out[indices[p]] += step * d[indices[p]] * data[p]

@@ -30,6 +30,7 @@ _APART = 1e-10
 _STEPS = 20
 """Most steps for each example and coordinate at one weight, because many times fewer are ever needed."""
 _MOVED, _OPTIMAL, _LOST = 0, 1, 2
+"""Outcomes of a step, because routines return numbers."""
 _VIOLATION = 1e-9
 """Violation of a multiplier, relative to its interval, that is rounding error, because it is a sum."""
 _PIVOT = 1e-9

@@ -47,13 +47,14 @@ def score_of(scores, transitions, labels, start):
 @routine
 def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
     """Add the features of labellings of chains, less the features of the true ones, to sums by states."""
+    X, data, indices, indptr = rows
     for i in range(low, high):
         if weights[i] == 0.0:
             continue
         for t in range(starts[i], starts[i + 1]):
             if found[t] != labels[t]:
-                add(rows, t, weights[i], emissions[found[t]])
-                add(rows, t, -weights[i], emissions[labels[t]])
+                add(X, data, indices, indptr, t, weights[i], emissions[found[t]])
+                add(X, data, indices, indptr, t, -weights[i], emissions[labels[t]])
             if t > starts[i] and (found[t] != labels[t] or found[t - 1] != labels[t - 1]):
                 transitions[found[t - 1], found[t]] += weights[i]
                 transitions[labels[t - 1], labels[t]] -= weights[i]
@@ -284,6 +285,7 @@ def heights_of(
     Where all labellings agree, nothing is computed; `mixed` is set to the other nodes. Return the number of
     rows read for one state.
     """
+    X, data, indices, indptr = rows
     reads, n_states = 0, emissions.shape[1]
     for k in range(count):
         out[k] = 0.0
@@ -295,7 +297,7 @@ def heights_of(
             differs = differs or labels[k, t] != own
         mixed[t - start] = differs
         if differs:
-            values[0] = dot(rows, t, emissions[:, own])
+            values[0] = dot(X, data, indices, indptr, t, emissions[:, own])
             reads += 1
             for k in range(1, count):
                 s = labels[k, t]
@@ -303,7 +305,7 @@ def heights_of(
                 while labels[same, t] != s:
                     same += 1
                 if same == k:
-                    values[k] = dot(rows, t, emissions[:, s])
+                    values[k] = dot(X, data, indices, indptr, t, emissions[:, s])
                     reads += 1
                 else:
                     values[k] = values[same]
@@ -335,6 +337,7 @@ def move(
     the shapes of the weights, are zero before and after. Return the share, the rise of the lower bound, and
     the number of rows read for one state.
     """
+    X, data, indices, indptr = rows
     reads, n_states = 0, emissions.shape[1]
     start, end, ends = starts[i], starts[i + 1], edges[1]
     low, high = range_of(starts, edges[0], i)
@@ -354,7 +357,9 @@ def move(
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
-            square += dot(rows, t, change[:, b]) - dot(rows, t, change[:, a])
+            square += dot(X, data, indices, indptr, t, change[:, b]) - dot(
+                X, data, indices, indptr, t, change[:, a]
+            )
     for e in range(low, high):
         u, v = ends_of(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
