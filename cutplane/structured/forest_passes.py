@@ -109,22 +109,6 @@ def move_pair(links, pair, step, late, change, weights, early):
         change[j, pair] = 0.0
 
 
-@routine
-def _climb(edges, k, start, end):
-    """Return the k-th node of an example, parents before children, its parent or -1, and the edge between.
-
-    The last value tells whether the node is the first one of that edge. The root of a chain is its last node.
-    """
-    _, ends, order, parents, above, _ = edges
-    if order.shape[0] == 0:
-        u = start + end - 1 - k
-        return u, u + 1 if u + 1 < end else -1, u + 1, True
-    u = order[k]
-    if parents[u] < 0:
-        return u, -1, 0, True
-    return u, parents[u], above[u], ends[above[u], 0] == u
-
-
 @routine(fastmath=NUMBERS)
 def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, message, found):
     """Fill `found` with labellings of largest score of those examples low <= i < high that are forests.
@@ -147,15 +131,20 @@ def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, messag
     found : ndarray of shape (n,)
         Of ties the first states, the nodes from the roots down.
     """
+    _, ends, order, parents, links, forests = edges
     first, n_states, tables = starts[low], unaries.shape[1], pairs.shape[0]
+    chain = order.shape[0] == 0  # with the last node as its root
     for i in range(low, high):
-        if edges[5].shape[0] > 0 and not edges[5][i]:
+        if not (chain or forests[i]):
             continue
         start, end = starts[i], starts[i + 1]
         for k in range(end - 1, start - 1, -1):
-            u, p, e, ahead = _climb(edges, k, start, end)
+            u = start + end - 1 - k if chain else order[k]
+            p = parents[u] if not chain else u + 1 if u + 1 < end else -1
             if p < 0:
                 continue
+            e = p if chain else links[u]
+            ahead = chain or ends[e, 0] == u
             j = (e - first_edge) % tables if tables > 1 else 0
             if ahead:
                 for above in range(n_states):
@@ -175,7 +164,10 @@ def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, messag
             for above in range(n_states):
                 unaries[p - first, above] += message[above]
         for k in range(start, end):
-            u, p, e, ahead = _climb(edges, k, start, end)
+            u = start + end - 1 - k if chain else order[k]
+            p = parents[u] if not chain else u + 1 if u + 1 < end else -1
+            e = p if chain else links[u]
+            ahead = chain or (p >= 0 and ends[e, 0] == u)
             j = (e - first_edge) % tables if tables > 1 else 0
             above = found[p - first] if p >= 0 else 0
             best, state = -np.inf, 0
@@ -211,9 +203,10 @@ def decode(
         The sum over the examples of weight times (largest score, the loss added, - score of the true one).
     """
     total, n_states = 0.0, scores.shape[1]
+    edge_starts, ends = edges[0], edges[1]
     for i in range(low, high):
         start, end = starts[i], starts[i + 1]
-        first, last = range_of(starts, edges[0], i)
+        first, last = range_of(starts, edge_starts, i)
         for t in range(start, end):
             row_scores(rows, t, emissions, scores[t - start])
             for s in range(n_states):
@@ -235,10 +228,10 @@ def decode(
             if found[t] != truth[t]:
                 violation += scores[t - start, found[t]] - scores[t - start, truth[t]]
         for e in range(first, last):
-            u, v = ends_of(edges[1], e)
+            u, v = ends_of(ends, e)
             if found[u] != truth[u] or found[v] != truth[v]:
-                table = square[(e - first) % square.shape[0]]
-                violation += table[found[u], found[v]] - table[truth[u], truth[v]]
+                k = (e - first) % square.shape[0]
+                violation += square[k, found[u], found[v]] - square[k, truth[u], truth[v]]
         total += weights[i] * max(0.0, violation)
     return total
 
