@@ -1,16 +1,25 @@
-"""Some columns of the data, as coordinate descent reads them."""
+"""Some columns of the data, and the passes over a column that coordinate descent compiles.
+
+`columns` is a tuple: an array whose rows are the columns of the data, or data, indices and indptr of CSC.
+Passes are compiled for each layout, because numba counts references to all parts of a tuple in each call.
+Column -1 holds ones. Interpreted, passes are calls of numpy.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numba.extending import overload
 from scipy import sparse
 
-from cutplane.linear.rows import add_times, as_rows, dot, dot_squares
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.risks.data import Data
+from cutplane.risks.matrix import unsigned
 from cutplane.runtime.compiling import SUMS, routine
+
+_INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": True}
 
 
 class Columns:
@@ -36,7 +45,7 @@ class Columns:
                 self._chosen = np.ascontiguousarray(X[:, which[self.real]].T)
                 self.which = np.where(self.real, np.cumsum(self.real) - 1, -1)
             self.entries = X.shape[0] * int(self.real.sum())
-        self.arrays = as_rows(self._chosen)
+        self.arrays = parts_of(self._chosen)
 
     def slopes(self, d: Array, r: Array) -> tuple[Array, Array]:
         """Return the products of the columns with r, and of their squares with d."""
@@ -85,19 +94,155 @@ class Columns:
         return float(self.n_examples) * places.size**2
 
 
+def parts_of(X: Any) -> tuple[Array, ...]:
+    """Return the transpose of the columns as the tuple `columns`, read-only."""
+    if sparse.issparse(X):
+        return read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
+    return (read_only(X),)
+
+
+def size(columns, j, r):
+    """Return the number of entries of a column."""
+    return r.shape[0] if j < 0 or len(columns) == 1 else int(columns[2][j + 1] - columns[2][j])
+
+
+def dot(columns, j, r):
+    """Return the product of a column and r."""
+    if j < 0:
+        return r.sum()
+    if len(columns) == 1:
+        return columns[0][j] @ r
+    part = slice(columns[2][j], columns[2][j + 1])
+    return columns[0][part] @ r[columns[1][part]]
+
+
+def dot_squares(columns, j, d):
+    """Return the product of the squares of a column and d."""
+    if j < 0:
+        return d.sum()
+    if len(columns) == 1:
+        return np.square(columns[0][j], dtype=np.float64) @ d
+    part = slice(columns[2][j], columns[2][j + 1])
+    return np.square(columns[0][part], dtype=np.float64) @ d[columns[1][part]]
+
+
+def add(columns, j, step, d, r):
+    """Add a column times step and d to r."""
+    if j < 0:
+        r += step * d
+    elif len(columns) == 1:
+        r += step * d * columns[0][j]
+    else:
+        part = slice(columns[2][j], columns[2][j + 1])
+        rows = columns[1][part]
+        r[rows] += step * d[rows] * columns[0][part]
+
+
+def put(source, target):
+    """Copy a vector; numba takes seconds to compile the assignment to a slice."""
+    target[:] = source
+
+
+@overload(put, _INLINE)
+def _put(source, target):
+    def do(source, target):
+        for i in range(target.shape[0]):
+            target[i] = source[i]
+
+    return do
+
+
+@overload(size, _INLINE)
+def _size(columns, j, r):
+    if len(columns) == 1:
+        return lambda columns, j, r: r.shape[0]
+    return lambda columns, j, r: r.shape[0] if j < 0 else np.int64(columns[2][j + 1] - columns[2][j])
+
+
+@overload(dot, _INLINE)
+def _dot(columns, j, r):
+    def dense(columns, j, r):
+        total = 0.0
+        if j < 0:
+            for i in range(r.shape[0]):
+                total += r[i]
+        else:
+            column = columns[0][j]
+            for i in range(r.shape[0]):
+                total += column[i] * r[i]
+        return total
+
+    def compressed(columns, j, r):
+        data, indices, indptr = columns
+        total = 0.0
+        if j < 0:
+            for i in range(r.shape[0]):
+                total += r[i]
+        else:
+            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
+                total += data[p] * r[indices[p]]
+        return total
+
+    return dense if len(columns) == 1 else compressed
+
+
+@overload(dot_squares, _INLINE)
+def _dot_squares(columns, j, d):
+    def dense(columns, j, d):
+        total = 0.0
+        for i in range(d.shape[0]):
+            x = 1.0 if j < 0 else np.float64(columns[0][j, i])
+            total += x * d[i] * x
+        return total
+
+    def compressed(columns, j, d):
+        data, indices, indptr = columns
+        total = 0.0
+        if j < 0:
+            for i in range(d.shape[0]):
+                total += d[i]
+        else:
+            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
+                total += data[p] * d[indices[p]] * data[p]
+        return total
+
+    return dense if len(columns) == 1 else compressed
+
+
+@overload(add, _INLINE)
+def _add(columns, j, step, d, r):
+    def dense(columns, j, step, d, r):
+        if j < 0:
+            for i in range(r.shape[0]):
+                r[i] += step * d[i]
+        else:
+            column = columns[0][j]
+            for i in range(r.shape[0]):
+                r[i] += step * d[i] * column[i]
+
+    def compressed(columns, j, step, d, r):
+        data, indices, indptr = columns
+        if j < 0:
+            for i in range(r.shape[0]):
+                r[i] += step * d[i]
+        else:
+            for p in range(np.uint64(indptr[j]), np.uint64(indptr[j + 1])):
+                r[indices[p]] += step * d[indices[p]] * data[p]
+
+    return dense if len(columns) == 1 else compressed
+
+
 @routine(fastmath=SUMS)
 def _products(columns, which, d, r, slopes, bends):
-    X, data, indices, indptr = columns
     for k in range(which.shape[0]):
-        slopes[k] = dot(X, data, indices, indptr, which[k], r)
+        slopes[k] = dot(columns, which[k], r)
     if bends.shape[0]:
         for k in range(which.shape[0]):
-            bends[k] = dot_squares(X, data, indices, indptr, which[k], d)
+            bends[k] = dot_squares(columns, which[k], d)
 
 
 @routine(fastmath=SUMS)
 def _add_columns(columns, which, steps, ones, z):
-    X, data, indices, indptr = columns
     for k in range(which.shape[0]):
         if steps[k] != 0.0:
-            add_times(X, data, indices, indptr, which[k], steps[k], ones, z)
+            add(columns, which[k], steps[k], ones, z)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from cutplane.engine.costs import BATCH, LOOK, OVERHEAD, cost_of_pass, cost_of_visits
 from cutplane.linear.moves import FIRST_EPOCHS
-from cutplane.linear.rows import as_rows
+from cutplane.linear.predictor import as_rows
 from cutplane.losses.base import pieces_of
 from cutplane.losses.compiling import Compiled, compiled
 from cutplane.losses.passes import dual_prox, is_settled

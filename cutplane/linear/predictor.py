@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from scipy import sparse
+
 from cutplane.engine.costs import cost_of_epoch
 from cutplane.engine.declaration import Declaration, remembered
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.pieces.capabilities import Capability, ask, offers, require
 from cutplane.pieces.forms import DiagonalQuadratic
+from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
+from cutplane.risks.matrix import unsigned
 
 if TYPE_CHECKING:
     from cutplane.risks.data import Data
@@ -51,6 +56,18 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
     n = risk.X.shape[1]
     z = risk.data.times(x[:n])
     return z + x[n] if risk.intercept else z
+
+
+def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
+    """Return a C-ordered array or a CSR matrix as compiled passes read it: an array, data, indices, indptr.
+
+    Arrays are read-only, and those of the other layout empty, because all layouts have one routine then.
+    """
+    if not sparse.issparse(X):
+        none = unsigned(np.empty(0, np.int32))
+        return read_only(X), read_only(np.empty(0, X.dtype)), none, none
+    none = read_only(np.empty((0, 0), X.dtype))
+    return none, read_only(X.data), unsigned(X.indices), unsigned(X.indptr)
 
 
 @dataclass(frozen=True, eq=False)

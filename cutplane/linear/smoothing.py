@@ -72,6 +72,11 @@ class Examples:
         self._outline = None if self.phi is None else as_outline(self.phi, risk.loss.variable == "margin")
         self._parts = equal_ranges(m, _PASS * m)
         self.conjugate = _conjugates(risk, risk.y, risk.weights, self._parts)
+        self._true_risk = (
+            (lambda z: float(self._true.values(z)[0]))
+            if self._outline is None
+            else _sum(self._outline, risk.y, risk.weights, self._parts)
+        )
         self._valued: tuple[Array, float] | None = None
         self.become(0.0, np.zeros(m) if shifts is None else shifts)
 
@@ -91,7 +96,7 @@ class Examples:
     def risk_at(self, z: Array) -> float:
         """Return the weighted sum of the losses as they are; for the same array it is computed once."""
         if self._valued is None or self._valued[0] is not z:
-            self._valued = z, float(self._true.values(z)[0])
+            self._valued = z, self._true_risk(z)
         return self._valued[1]
 
     def value(self, z: Array) -> float:
@@ -132,11 +137,10 @@ class Examples:
         arrays = self._shifted(z0), self._shifted(z1), self.risk.y, self.risk.weights
         if len(self._parts) == 1:
             return partial(along, self._envelope, *arrays)
+        parts = [[array[slice(*part)] for array in arrays] for part in self._parts]
 
         def summed(t: float) -> tuple[float, float]:
-            found = run_chunks(
-                lambda part: along(self._envelope, *(array[slice(*part)] for array in arrays), t), self._parts
-            )
+            found = run_chunks(lambda part: along(self._envelope, *part, t), parts)
             return sum(slope for slope, _ in found), sum(bend for _, bend in found)
 
         return summed
@@ -229,8 +233,13 @@ def _derivatives(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple[A
         rows = slice(*part)
         both_derivatives(outline, z[rows], y[rows], first[rows], second[rows])
 
-    run_chunks(do, parts)
+    _run(do, parts)
     return first, second
+
+
+def _run(do: Callable[[tuple[int, int]], Any], parts: Ranges) -> list[Any]:
+    """Call a function of each range of examples, on threads if there are several."""
+    return [do(parts[0])] if len(parts) == 1 else run_chunks(do, parts)
 
 
 def _weighted(loss: ScalarLoss, risk: LinearPredictor) -> WeightedLoss:
@@ -245,17 +254,21 @@ def _conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) 
     phi, margin = pieces_of(risk.loss), risk.loss.variable == "margin"
     if phi is None:
         return lambda u: np.nan
-    outline, targets = as_outline(phi.star, margin), y if margin else np.zeros(y.size)
-    edges, sums = np.array([part[0] for part in parts] + [y.size]), np.empty(len(parts))
+    if margin:
+        return _sum(as_outline(phi.star, True), y, weights, parts)
+    star, targets = _sum(as_outline(phi.star, False), np.zeros(y.size), weights, parts), weights * y
+    return lambda u: star(u) + float(u @ targets)
 
-    def total(u: Array) -> float:
-        run_chunks(
-            lambda k: values(outline, u, targets, weights, edges[k : k + 2], sums[k : k + 1]),
-            range(sums.size),
-        )
-        return float(sums.sum()) + (0.0 if margin else float(u @ (weights * y)))
 
-    return total
+def _sum(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
+    """Return the weighted sum of losses as a function of the predictions."""
+
+    def do(z: Array, part: tuple[int, int]) -> float:
+        sums = np.empty(1)
+        values(outline, z, y, weights, np.array(part), sums)
+        return float(sums[0])
+
+    return lambda z: sum(_run(partial(do, z), parts))
 
 
 def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:

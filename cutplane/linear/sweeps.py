@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from cutplane.linear.rows import add_times, dot, put, size
+from cutplane.linear.columns import add, dot, put, size
 from cutplane.runtime.compiling import SUMS, routine
 
 _BATCH = 5
@@ -29,13 +29,12 @@ _ABOVE = 1.0 + 4.0 * 2.0**-52
 @routine(fastmath=SUMS)
 def _group_step(columns, which, start, end, x, cost, steep, d, r):
     """Take a proximal gradient step in a group; return the fall of the objective, and the entries visited."""
-    X, data, indices, indptr = columns
     new = np.empty(end - start)
     fall = square = 0.0
     visited = 0
     for c in range(start, end):
-        visited += size(X, data, indices, indptr, which[c], r)
-        new[c - start] = x[c] - dot(X, data, indices, indptr, which[c], r) / steep
+        visited += size(columns, which[c], r)
+        new[c - start] = x[c] - dot(columns, which[c], r) / steep
         square += new[c - start] * new[c - start]
     norm, held = math.sqrt(square), cost / steep
     share = 1.0 - held / norm if norm > held else 0.0
@@ -44,15 +43,14 @@ def _group_step(columns, which, start, end, x, cost, steep, d, r):
         if step != 0.0:
             x[c] = x[c] + step if share > 0.0 else 0.0
             fall += 0.5 * steep * step * step
-            visited += size(X, data, indices, indptr, which[c], r)
-            add_times(X, data, indices, indptr, which[c], step, d, r)
+            visited += size(columns, which[c], r)
+            add(columns, which[c], step, d, r)
     return fall, visited
 
 
 @routine(fastmath=SUMS)
 def _sweep(columns, which, blocks, starts, x, terms, bends, d, r):
     """Minimise over one block after the other; return the fall, at least, and the entries visited."""
-    X, data, indices, indptr = columns
     costs, weights, centre, low, high = terms
     fall = 0.0
     visited = 0
@@ -66,11 +64,11 @@ def _sweep(columns, which, blocks, starts, x, terms, bends, d, r):
                 visited += seen
             continue
         j, cost = which[c], costs[c]
-        visited += size(X, data, indices, indptr, j, r)
+        visited += size(columns, j, r)
         total = bend + weights[c]
         if total <= 0.0 and cost <= 0.0:
             continue
-        v = bend * x[c] - dot(X, data, indices, indptr, j, r) + weights[c] * centre[c]
+        v = bend * x[c] - dot(columns, j, r) + weights[c] * centre[c]
         new = 0.0
         if abs(v) > cost:
             new = (v - cost if v > 0.0 else v + cost) / total
@@ -79,8 +77,8 @@ def _sweep(columns, which, blocks, starts, x, terms, bends, d, r):
         if step != 0.0:
             x[c] = new
             fall += 0.5 * total * step * step
-            visited += size(X, data, indices, indptr, j, r)
-            add_times(X, data, indices, indptr, j, step, d, r)
+            visited += size(columns, j, r)
+            add(columns, j, step, d, r)
     return fall, visited
 
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.linear.columns import Columns
-from cutplane.linear.rows import as_rows
+from cutplane.linear.columns import Columns, parts_of
 from cutplane.linear.smoothing import Examples
 from cutplane.linear.sweeps import descend
 from cutplane.linear.terms import Terms
@@ -272,7 +271,7 @@ class Compressed:
         for _ in range(_SHARPER):
             check_time()
             model = terms.arrays, self._bends, ones, r, goal, 0.0, math.inf
-            more, _ = descend(as_rows(self._factor), self._everywhere, terms.starts, x, *model)
+            more, _ = descend(parts_of(self._factor), self._everywhere, terms.starts, x, *model)
             visited += more
             slopes = self._factor @ r
             factor, gap = terms.outlook(x, slopes)

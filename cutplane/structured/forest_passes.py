@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.linear.rows import add, dot
 from cutplane.runtime.compiling import NUMBERS, SUMS, routine
 from cutplane.structured.ascent import KEPT
 
@@ -35,6 +34,18 @@ def row_scores(rows, t, emissions, out):
                 out[s] += x * emissions[j, s]
 
 
+@routine(fastmath=SUMS)
+def add_row(rows, t, factor, out):
+    """Add a multiple of a row to `out`, shape (n,)."""
+    X, data, indices, indptr = rows
+    if indptr.shape[0] == 0:
+        for j in range(X.shape[1]):
+            out[j] += factor * X[t, j]
+    else:
+        for p in range(indptr[t], indptr[t + 1]):
+            out[indices[p]] += factor * data[p]
+
+
 @routine
 def score_of(scores, transitions, labels, start):
     """Return the score of the labelling labels[start], labels[start + 1], ... of a sequence."""
@@ -47,14 +58,13 @@ def score_of(scores, transitions, labels, start):
 @routine
 def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
     """Add the features of labellings of chains, less the features of the true ones, to sums by states."""
-    X, data, indices, indptr = rows
     for i in range(low, high):
         if weights[i] == 0.0:
             continue
         for t in range(starts[i], starts[i + 1]):
             if found[t] != labels[t]:
-                add(X, data, indices, indptr, t, weights[i], emissions[found[t]])
-                add(X, data, indices, indptr, t, -weights[i], emissions[labels[t]])
+                add_row(rows, t, weights[i], emissions[found[t]])
+                add_row(rows, t, -weights[i], emissions[labels[t]])
             if t > starts[i] and (found[t] != labels[t] or found[t - 1] != labels[t - 1]):
                 transitions[found[t - 1], found[t]] += weights[i]
                 transitions[labels[t - 1], labels[t]] -= weights[i]
@@ -236,6 +246,20 @@ def decode(
     return total
 
 
+@routine(fastmath=SUMS)
+def state_score(rows, t, s, emissions):
+    """Return the score of state s at a node."""
+    X, data, indices, indptr = rows
+    total = 0.0
+    if indptr.shape[0] == 0:
+        for j in range(X.shape[1]):
+            total += X[t, j] * emissions[j, s]
+    else:
+        for p in range(indptr[t], indptr[t + 1]):
+            total += data[p] * emissions[indices[p], s]
+    return total
+
+
 @routine
 def add_state(rows, t, factor, s, out):
     """Add a multiple of a row to the column s of `out`, shape (n, S)."""
@@ -278,7 +302,6 @@ def heights_of(
     Where all labellings agree, nothing is computed; `mixed` is set to the other nodes. Return the number of
     rows read for one state.
     """
-    X, data, indices, indptr = rows
     reads, n_states = 0, emissions.shape[1]
     for k in range(count):
         out[k] = 0.0
@@ -290,7 +313,7 @@ def heights_of(
             differs = differs or labels[k, t] != own
         mixed[t - start] = differs
         if differs:
-            values[0] = dot(X, data, indices, indptr, t, emissions[:, own])
+            values[0] = state_score(rows, t, own, emissions)
             reads += 1
             for k in range(1, count):
                 s = labels[k, t]
@@ -298,7 +321,7 @@ def heights_of(
                 while labels[same, t] != s:
                     same += 1
                 if same == k:
-                    values[k] = dot(X, data, indices, indptr, t, emissions[:, s])
+                    values[k] = state_score(rows, t, s, emissions)
                     reads += 1
                 else:
                     values[k] = values[same]
@@ -330,7 +353,6 @@ def move(
     the shapes of the weights, are zero before and after. Return the share, the rise of the lower bound, and
     the number of rows read for one state.
     """
-    X, data, indices, indptr = rows
     reads, n_states = 0, emissions.shape[1]
     start, end, ends = starts[i], starts[i + 1], edges[1]
     low, high = range_of(starts, edges[0], i)
@@ -350,9 +372,7 @@ def move(
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
-            square += dot(X, data, indices, indptr, t, change[:, b]) - dot(
-                X, data, indices, indptr, t, change[:, a]
-            )
+            square += state_score(rows, t, b, change) - state_score(rows, t, a, change)
     for e in range(low, high):
         u, v = ends_of(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:

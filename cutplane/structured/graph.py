@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.linear.predictor import as_rows
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_numbers
@@ -172,8 +173,6 @@ class GraphRisk(PairwiseRisk):
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
         """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it; compiled for forests."""
-        from cutplane.linear.rows import as_rows
-
         graphs, S = self.graphs, self.graphs.n_states
         if not graphs.forests.all():
             return super().block_ascent(quadratic, multipliers)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.linear.predictor import as_rows
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_integers, as_real, refuse_masked
 from cutplane.risks.examples import as_labels
@@ -122,8 +123,6 @@ class Sequences:
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:
         """X as compiled passes read it."""
-        from cutplane.linear.rows import as_rows
-
         return as_rows(self.X)
 
     @cached_property
