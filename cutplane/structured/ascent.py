@@ -29,17 +29,7 @@ _PER_READ, _PER_VISIT = 1.0, 50.0
 
 
 class Epoch(NamedTuple):
-    """The outcome of a visit of every example.
-
-    Attributes
-    ----------
-    gap : float
-        The sum of the gaps of the examples, each at the time of its visit.
-    rise : float
-        The rise of the lower bound.
-    cost : float
-        In any unit.
-    """
+    """The sum of the gaps of all examples, each at its visit, the rise of the bound, and the cost."""
 
     gap: float
     rise: float

@@ -24,19 +24,9 @@ _ACCURACY = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Checked graphs.
+    """Checked graphs: labels of the N nodes of all m graphs, and edges, shape (E, 2), which join two of them.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (N,)
-        0, 1, ..., S - 1, of the nodes of all graphs.
-    starts : ndarray of shape (m + 1,)
-        Where the nodes of each graph start.
-    edges : ndarray of shape (E, 2)
-        Two of the N nodes each, one graph after another.
-    edge_starts : ndarray of shape (m + 1,)
-    n_states : int
-        S.
+    Nodes and edges of each graph start at `starts` and `edge_starts`, shape (m + 1,).
     """
 
     labels: Array
