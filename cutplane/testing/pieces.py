@@ -519,6 +519,9 @@ def _linear_value(form: LinearForm, x: Array) -> float:
         )
     if ((x < form.lower[:dim] - 1e-9) | (x > form.upper[:dim] + 1e-9)).any():
         return math.inf
+    if columns == dim:
+        excess = np.maximum(form.row_lower - matrix @ x, matrix @ x - form.row_upper)
+        return float(form.cost @ x) if (excess <= 1e-7).all() else math.inf
     bounds = solver.Bounds(np.append(x, form.lower[dim:]), np.append(x, form.upper[dim:]))
     rows = solver.LinearConstraint(matrix, form.row_lower, form.row_upper)
     answer = solver.milp(form.cost, bounds=bounds, constraints=[rows] * (len(form.row_lower) > 0))
