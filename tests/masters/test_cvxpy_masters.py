@@ -1,5 +1,6 @@
 """Masters through cvxpy: deadlines, failures, OSQP's updates; and Clarabel's dual of few rows."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -13,6 +14,7 @@ import cutplane as cut
 from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
 from cutplane.masters.cone_master import ConeMaster, CvxpyMaster
 from cutplane.masters.cone_programme import call
+from cutplane.masters.highs import HighsMaster
 from cutplane.masters.simplex_qp import SimplexQP
 from cutplane.runtime import deadline
 from cutplane.runtime.deadline import OutOfTime
@@ -227,3 +229,22 @@ def test_osqp_is_told_both_sides_of_the_constraints_when_one_of_them_changes(mon
         assert call(problem, "OSQP", {})[0] is MasterStatus.SOLVED
         assert x.value == pytest.approx([1.0, side.value - 1.0], abs=1e-6)
     assert [{"l", "u"} <= sides.keys() for sides in told] == [True]
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**18, 2.0**-12])
+@pytest.mark.parametrize(
+    "build", [ConeMaster, partial(CvxpyMaster, backend="clarabel")], ids=["own", "cvxpy"]
+)
+def test_multipliers_of_steep_half_spaces_hold_in_every_unit_of_x(unit, build):
+    rng = np.random.default_rng(0)
+    slopes, blocks = rng.standard_normal((30, 3)), np.arange(30) % 3 - 1
+    steep = blocks == HALF_SPACE
+    slopes[steep] *= 16.0
+    rows = rows_of(slopes, unit * np.where(steep, -0.8 - rng.random(30), rng.standard_normal(30)), blocks)
+    reduced = ReducedProblem(3, 2, cut.L1(0.25), cut.Box(-2.0 * unit, 2.0 * unit, dim=3))
+    living, exact = build(reduced), HighsMaster(reduced).solve(rows)
+    assert exact.multipliers[steep].max() > 0.0
+    for _ in range(2):
+        found = living.solve(rows)
+        assert found.x == pytest.approx(exact.x, abs=2e-5 * unit)
+        assert found.multipliers == pytest.approx(exact.multipliers, abs=1e-4)
