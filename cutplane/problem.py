@@ -285,8 +285,8 @@ class Problem(Declaration):
         Parameters
         ----------
         lams : sequence of float
-            Weights of the regularizer, solved in this order (from large to small is best). With `exact` a
-            number, the weight where the path ends: by default that of the regularizer.
+            Weights of the regularizer, solved in this order (from large to small is best). With `exact`, the
+            last weight of the path, by default the weight of the regularizer.
         exact : bool, default False
             Whether to follow the solution as a function of the weight of an l1 norm, from the least weight at
             which it is zero to the end. With a loss that is quadratic on pieces it is piecewise linear, and

@@ -85,33 +85,17 @@ class BaseResult:
         return self.history[-1].oracle_calls if len(self.history) else 0
 
     def save(self, path: str | Path) -> Path:
-        """Write the result to a file; `cutplane.load` reads it in any process.
+        """Write the result to ``path``, with ``.npz`` appended if it is missing, and return the path.
 
-        Results of special problems hold objects, such as learners, and are pickled: `load` reads them with
-        ``trusted=True`` only.
-
-        Parameters
-        ----------
-        path : str or Path
-            ``.npz`` is appended if it is missing.
-
-        Returns
-        -------
-        Path
-            The file written.
+        `cutplane.load` reads it in any process. Results of special problems hold objects, such as learners,
+        and are pickled: `load` reads them with ``trusted=True`` only.
         """
         from cutplane.engine.storage import save_objects
 
         return save_objects(self, path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot both bounds over the iterations and return the axes (needs the extra ``plot``).
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Drawn into; new axes by default.
-        """
+        """Plot both bounds over the iterations into `ax` or new axes, and return them (extra ``plot``)."""
         from cutplane.report.plotting import plot_bounds
 
         return plot_bounds(self.history, ax=ax)
@@ -228,14 +212,10 @@ class Result(BaseResult):
         problem : Problem, optional
             Needed for a result that was loaded from a file.
 
-        Returns
-        -------
-        float or ndarray of the shape of the expression
-
         Raises
         ------
         InvalidInputError
-            If the expression has other variables, no feasible point was found, or the problem is not known.
+            If the expression has other variables, no feasible point was found, or there is no problem.
 
         Examples
         --------
@@ -269,19 +249,8 @@ class Result(BaseResult):
 
         It has the last multipliers and points only; `cutplane.explore` runs a method and shows all.
 
-        Parameters
-        ----------
-        along, region : optional
-            As in `cutplane.explore`.
-
-        Returns
-        -------
-        Explorer
-
-        Raises
-        ------
-        InvalidInputError
-            If the result was loaded from a file, which does not hold the problem.
+        ``along`` and ``region`` are those of `cutplane.explore`. A result that was loaded from a file raises
+        `InvalidInputError`, because files do not hold the problem.
 
         Examples
         --------

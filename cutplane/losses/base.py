@@ -20,19 +20,14 @@ _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIV
 
 @dataclass(frozen=True, eq=False)
 class ExamplePieces:
-    """The losses of m examples as functions of t, piece by piece.
-
-    Parameters
-    ----------
-    knots : ndarray of shape (k, m)
-        Where the pieces meet, ascending for each example.
-    slopes, curvatures : ndarray of shape (k + 1, m)
-        On piece j, between knots j - 1 and j, the derivative is slopes_j + curvatures_j t.
-    """
+    """The losses of m examples as functions of t: on piece j the derivative is slopes_j + curvatures_j t."""
 
     knots: Array
+    """Where the pieces meet, ascending for each example, shape (k, m)."""
     slopes: Array
+    """Shape (k + 1, m); piece j is between knots j - 1 and j."""
     curvatures: Array
+    """Shape (k + 1, m)."""
 
 
 class ScalarLoss:

@@ -20,14 +20,7 @@ _lock = threading.Lock()
 
 
 def clock() -> float:
-    """Return `time.perf_counter()` less the seconds in which routines were compiled or loaded.
-
-    Examples
-    --------
-    >>> from cutplane.runtime.clock import clock
-    >>> clock() <= clock()
-    True
-    """
+    """Return `time.perf_counter()` less the seconds in which routines were compiled or loaded."""
     waiting, since, seconds = _state
     return (since if waiting else perf_counter()) - seconds
 

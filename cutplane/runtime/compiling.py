@@ -101,26 +101,7 @@ def routine(
 ) -> Any:
     """Make a function of numbers and arrays a routine; return a decorator if there is no function.
 
-    Parameters
-    ----------
-    function : callable, optional
-    fastmath : frozenset of str, default none
-        The liberties that LLVM may take with floating-point numbers: `SUMS` or `NUMBERS`.
-    plain : callable, optional
-        The function that is called in place of an interpreted routine.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.runtime.compiling import SUMS, routine
-    >>> @routine(fastmath=SUMS)
-    ... def total(x):
-    ...     s = 0.0
-    ...     for i in range(x.shape[0]):
-    ...         s += x[i]
-    ...     return s
-    >>> total(np.arange(4.0))
-    6.0
+    `fastmath` is `SUMS` or `NUMBERS`; `plain` is called in place of a routine that is interpreted.
     """
     if function is None:
         return partial(routine, fastmath=fastmath, plain=plain)

@@ -45,20 +45,21 @@ def get_threads() -> int:
     It is the last argument of `set_threads`; before that, the environment variable ``CUTPLANE_NUM_THREADS``
     if it is set, else the number of cores on which this process may run.
 
-    Returns
-    -------
-    int
-        At least 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If the environment variable is not a positive integer.
+    If this is not a positive integer, `InvalidInputError` is raised.
     """
     global _n_threads
     with _lock:
         if _n_threads is None:
-            _n_threads = _default()
+            value = os.environ.get(VARIABLE)
+            if value is None:
+                cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+            elif not value.strip().isdecimal() or int(value) < 1:
+                raise InvalidInputError(
+                    f"The environment variable {VARIABLE} must be a positive integer, got {value!r}."
+                )
+            else:
+                cores = int(value)
+            _n_threads = cores or 1
         return _n_threads
 
 
@@ -71,12 +72,7 @@ def set_threads(n: int) -> None:
     Parameters
     ----------
     n : int
-        At least 1; the calling thread is one of them.
-
-    Raises
-    ------
-    InvalidInputError
-        If `n` is not a positive integer.
+        At least 1, or `InvalidInputError` is raised; the calling thread is one of them.
 
     Examples
     --------
@@ -96,26 +92,10 @@ def set_threads(n: int) -> None:
 def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> list[Answer]:
     """Return [function(chunk) for chunk in chunks], computed on `get_threads` threads.
 
-    Parameters
-    ----------
-    function : callable
-        Spends its time in code that releases the interpreter lock. If it calls `run_chunks` itself, that
-        call wakes no further threads.
-    chunks : iterable
-        Each worth more than 50 microseconds, because it takes so long to wake a thread.
-
-    Raises
-    ------
-    Exception
-        The error of a call of `function`; further chunks are not begun.
-    OutOfTime
-        If the deadline passes between two chunks of the calling thread.
-
-    Examples
-    --------
-    >>> from cutplane.runtime.threads import run_chunks
-    >>> run_chunks(sum, [(1, 2), (3, 4)])
-    [3, 7]
+    The function releases the interpreter lock most of the time; calls of `run_chunks` in it wake no further
+    threads. Each chunk is worth more than 50 microseconds, because it takes so long to wake a thread. After
+    an error of a call no further chunk is begun, and `OutOfTime` is raised if the deadline passes between two
+    chunks of the calling thread.
     """
     chunks = list(chunks)
     wanted = min(get_threads(), len(chunks)) - 1
@@ -211,17 +191,7 @@ _usual: list[int] | None = None
 
 
 class one_blas_thread(ContextDecorator):
-    """Keep BLAS on the calling thread; within another such context, of any thread, this does nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cutplane.runtime.threads import one_blas_thread
-    >>> with one_blas_thread():
-    ...     product = np.ones((2, 2)) @ np.ones((2, 2))
-    >>> product.tolist()
-    [[2.0, 2.0], [2.0, 2.0]]
-    """
+    """Keep BLAS on the calling thread; within another such context, of any thread, this does nothing."""
 
     _before: list[int] | None = None
 
@@ -274,17 +244,6 @@ def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas").lib_controllers
-
-
-def _default() -> int:
-    value = os.environ.get(VARIABLE)
-    if value is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not value.strip().isdecimal() or int(value) < 1:
-        raise InvalidInputError(
-            f"The environment variable {VARIABLE} must be a positive integer, got {value!r}."
-        )
-    return int(value)
 
 
 def _after_fork() -> None:
