@@ -27,7 +27,7 @@ _WHOLE = 128
 """Rows of a matrix tested for negative eigenvalues as a whole, because that takes no more memory than its
 sums."""
 
-Stored = tuple[FactoredKernels, SymmetricMatrices]
+BankParts = tuple[FactoredKernels, SymmetricMatrices]
 """Kernels, each as a factor or as a matrix."""
 
 
@@ -59,7 +59,7 @@ class Products:
     def quadratic_forms(self, a: Array) -> Array:
         """Return a'K_k a, shape (n_kernels,), without a pass."""
         bank, a = self.bank, as_vector("a", a, self.bank.n_samples)
-        (factored, dense), forms = bank.stored, self.rows @ a
+        (factored, dense), forms = bank.parts, self.rows @ a
         if (forms < 0.0).any():  # by rounding, they are zero
             rounding = 8.0 * np.finfo(bank.dtype).eps + bank.n_samples * np.finfo(np.float64).eps
             bound = rounding * float(a @ a) * dense.traces[dense.numbers]
@@ -68,7 +68,7 @@ class Products:
 
     def weighted(self, weights: Array) -> Array:
         """Return the sum of weights_k K_k a, shape (m,); zero weights cost nothing."""
-        weights, (factored, dense) = self.bank._scaled_weights(weights), self.bank.stored
+        weights, (factored, dense) = self.bank._scaled_weights(weights), self.bank.parts
         own = weights[dense.numbers]
         chosen = np.flatnonzero(own)
         return factored.weighted_products(weights, self.coefficients) + own[chosen] @ self.rows[chosen]
@@ -101,19 +101,19 @@ class Bank(ABC):
 
     @property
     @abstractmethod
-    def stored(self) -> Stored:
+    def parts(self) -> BankParts:
         """The kernels in the forms in which they are kept, before they are scaled."""
 
     @property
     def traces(self) -> Array:
         """The trace of each kernel, shape (n_kernels,)."""
-        factored, dense = self.stored
+        factored, dense = self.parts
         return self._scales * (factored.traces + dense.traces)
 
     @property
     def n_bytes(self) -> int:
         """Memory that the kernels take, in bytes, without the given data."""
-        return sum(part.n_bytes for part in self.stored)
+        return sum(part.n_bytes for part in self.parts)
 
     def weighted_sum(self, weights: Array) -> Array:
         """Return the sum of weights_k K_k, shape (m, m), float64, C-ordered and symmetric.
@@ -140,7 +140,7 @@ class Bank(ABC):
             The products of a.
         allowed : float
         """
-        scaled, (factored, dense) = self._scaled_weights(weights), self.stored
+        scaled, (factored, dense) = self._scaled_weights(weights), self.parts
         columns = scaled[factored.owners] * np.square(products.coefficients)
         terms = np.concatenate([columns, scaled[dense.numbers] * np.maximum(products.rows @ a, 0.0)])
         order = np.argsort(terms)
@@ -151,7 +151,7 @@ class Bank(ABC):
     def _sum(self, scaled: Array, used: Array | None) -> Array:
         from cutplane.kernels import passes
 
-        (factored, dense), out = self.stored, np.zeros((self.n_samples, self.n_samples))
+        (factored, dense), out = self.parts, np.zeros((self.n_samples, self.n_samples))
         columns, matrices = (None, True) if used is None else np.split(used, [factored.n_columns])
         factored.add_weighted_sum(scaled, out, columns)
         dense.add_weighted_sum(np.where(matrices, scaled[dense.numbers], 0.0), out)
@@ -174,7 +174,7 @@ class Bank(ABC):
         ----------
         a : array_like of shape (m,)
         """
-        a, (factored, dense) = as_vector("a", a, self.n_samples), self.stored
+        a, (factored, dense) = as_vector("a", a, self.n_samples), self.parts
         return Products(self, factored.coefficients(a), dense.products(a))
 
     @abstractmethod
@@ -291,7 +291,7 @@ class PrecomputedKernels(Bank):
     names: Any = None
     n_samples: int = field(init=False)
     _scales: Array = field(init=False)
-    _stored: Stored = field(init=False)
+    _parts: BankParts = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.matrices, np.ndarray | Sequence):
@@ -311,12 +311,12 @@ class PrecomputedKernels(Bank):
         if len(names) != n:
             raise InvalidInputError(f"names must name {n} kernels, got {len(names)} names.")
         dense = SymmetricMatrices(m, n, np.arange(n), tuple(map(GivenMatrix, matrices)))
-        stored = FactoredKernels(m, n), dense
-        set_fields(self, matrices=matrices, names=names, n_samples=m, _scales=np.ones(n), _stored=stored)
+        parts = FactoredKernels(m, n), dense
+        set_fields(self, matrices=matrices, names=names, n_samples=m, _scales=np.ones(n), _parts=parts)
 
     @property
-    def stored(self) -> Stored:
-        return self._stored
+    def parts(self) -> BankParts:
+        return self._parts
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -366,7 +366,7 @@ class PrecomputedKernels(Bank):
             matrices=tuple(self.matrices[k] for k in numbers),
             names=tuple(self.names[k] for k in numbers),
             _scales=self._scales[numbers],
-            _stored=tuple(part.restricted(numbers) for part in self.stored),
+            _parts=tuple(part.restricted(numbers) for part in self.parts),
         )
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.kernels.bank import Bank, Stored
+from cutplane.kernels.bank import Bank, BankParts
 from cutplane.kernels.base import Kernel, select_columns
 from cutplane.kernels.matrices import (
     FactoredKernels,
@@ -117,7 +117,7 @@ class KernelBank(Bank):
     n_samples: int = field(init=False)
     names: tuple[str, ...] = field(init=False)
     _scales: Array = field(init=False)
-    _made: tuple[Stored, list[tuple[NormalizationStep, ...]]] | None = field(init=False, default=None)
+    _made: tuple[BankParts, list[tuple[NormalizationStep, ...]]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         kernels = tuple(self.kernels) if isinstance(self.kernels, Sequence) else (self.kernels,)
@@ -145,7 +145,7 @@ class KernelBank(Bank):
         )  # fmt: skip
 
     @property
-    def stored(self) -> Stored:
+    def parts(self) -> BankParts:
         return self._computed()[0]
 
     def predict(self, Z: Any, weights: Array, a: Array) -> Array:
@@ -189,13 +189,13 @@ class KernelBank(Bank):
             run_chunks(add, blocks)
         return out
 
-    def _computed(self) -> tuple[Stored, list[tuple[NormalizationStep, ...]]]:
+    def _computed(self) -> tuple[BankParts, list[tuple[NormalizationStep, ...]]]:
         if self._made is None:
             set_fields(self, _made=self._compute())
         assert self._made is not None
         return self._made
 
-    def _compute(self) -> tuple[Stored, list[tuple[NormalizationStep, ...]]]:
+    def _compute(self) -> tuple[BankParts, list[tuple[NormalizationStep, ...]]]:
         m, n = self.n_samples, self.n_kernels
         steps: list[tuple[NormalizationStep, ...]] = []
         dense: dict[int, KernelValues | KeptPanels] = {}
@@ -250,7 +250,7 @@ class KernelBank(Bank):
     def _facts(self) -> dict[str, Any]:
         facts = super()._facts() | {"normalisation": ", ".join(self.normalize) or "none"}
         if self._made is not None:
-            factored, dense = self.stored
+            factored, dense = self.parts
             facts["kept"] = (
                 f"{self.n_kernels - len(dense)} as factors with {factored.n_columns} columns, "
                 f"{len(dense)} as matrices; {self.n_bytes / 2**20:.1f} MiB"

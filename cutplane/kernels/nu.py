@@ -149,12 +149,12 @@ class NuRisk(KernelExpansion):
         """Return the risk of other targets, weights and maybe task; it shares the kernel matrix."""
         return self._with(self.gram, y, sample_weight=sample_weight, task=task or self.task)
 
-    def bias(self, x: Array) -> float:
+    def _bias(self, x: Array) -> float:
         return float(x[self.gram.n :].mean())
 
     def intercept(self, x: Any) -> float:
         """Return b, the mean of b_1 and b_2; for novelty b_1, that is -rho."""
-        return self.bias(as_vector("x", x, self.dim))
+        return self._bias(as_vector("x", x, self.dim))
 
     def margin(self, x: Any) -> float:
         """Return rho, or for regression eps, half the width of the tube; negative ones by rounding are 0."""
@@ -207,7 +207,7 @@ class NuRisk(KernelExpansion):
         own = a[self._sides * self.gram.n + self._rows]
         return np.clip(lam * np.abs(own) / self._costs, 0.0, 1.0)
 
-    def methods(self) -> tuple[Method, ...]:
+    def _methods(self) -> tuple[Method, ...]:
         from cutplane.kernels import NuDecomposition
 
         return (NuDecomposition(),)

@@ -180,11 +180,11 @@ class KernelExpansion(ImagedRisk):
         """Check the targets and the weights, and set all fields."""
 
     @abstractmethod
-    def bias(self, x: Array) -> float:
+    def _bias(self, x: Array) -> float:
         """Return the intercept of the function."""
 
     @abstractmethod
-    def methods(self) -> tuple[Method, ...]:
+    def _methods(self) -> tuple[Method, ...]:
         """Return the methods for this risk with its norm, the best first."""
 
     def restricted(self, chosen: Array) -> Self:
@@ -208,13 +208,13 @@ class KernelExpansion(ImagedRisk):
         """Return the function with the coefficients x; it keeps examples with a_j != 0."""
         x = as_vector("x", x, self.dim)
         support = np.flatnonzero(x[: self.gram.n])
-        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self.bias(x))
+        return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self._bias(x))
 
     def own_method(self, problem: Declaration) -> Method | None:
         """Return the method that suits a problem with this risk; None if none of ours does."""
         from cutplane.methods.estimates import suits
 
-        return next((method for method in self.methods() if suits(method, problem)), None)
+        return next((method for method in self._methods() if suits(method, problem)), None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -309,7 +309,7 @@ class KernelRisk(KernelExpansion):
         """Return the risk with another kernel; with another width the distances are not computed again."""
         return self._with(self.gram.with_kernel(as_kernel(kernel)), self.y)
 
-    def bias(self, x: Array) -> float:
+    def _bias(self, x: Array) -> float:
         return float(x[-1]) if self.intercept else 0.0
 
     @cached_property
@@ -366,7 +366,7 @@ class KernelRisk(KernelExpansion):
         """Return the examples, their losses and the kernel matrix, for methods on kernel machines."""
         return self
 
-    def methods(self) -> tuple[Method, ...]:
+    def _methods(self) -> tuple[Method, ...]:
         from cutplane.kernels import ActiveSet, Decomposition, FiniteNewton
 
         return Decomposition(), FiniteNewton(), ActiveSet()

@@ -236,9 +236,9 @@ def test_bank_against_the_matrices(layout, normalize, dtype, memory):
     assert (bank.n_kernels, len(bank), bank.n_samples) == (len(kernels), len(kernels), M)
     check_bank(bank, K, 1e-10 if dtype == np.float64 else 1e-5)
     if memory:
-        assert (bank.stored[1].n_bytes > 0) and bank.stored[0].n_columns
+        assert (bank.parts[1].n_bytes > 0) and bank.parts[0].n_columns
     else:
-        assert bank.stored[1].n_bytes == 0 and len(bank.stored[1])
+        assert bank.parts[1].n_bytes == 0 and len(bank.parts[1])
     weights, a = draws(len(kernels))
     predicted = bank.predict(LAYOUTS[layout](Z), weights, a)
     size = np.abs(cross).max(axis=(1, 2)) @ np.abs(weights) * np.abs(a).sum()
@@ -335,8 +335,8 @@ def test_restriction_shares_what_is_computed(monkeypatch):
     monkeypatch.setattr(bank_module, "cheapest_form", None)
     assert bank.restricted([3, 0, 14]).scaled([1.0, 2.0, 3.0]).quadratic_forms(np.ones(M)).shape == (3,)
     assert pickle.loads(pickle.dumps(bank))._made is None
-    every = bank.restricted(np.arange(len(KERNELS))).stored[0]
-    assert every.slabs[0].data is bank.stored[0].slabs[0].data
+    every = bank.restricted(np.arange(len(KERNELS))).parts[0]
+    assert every.slabs[0].data is bank.parts[0].slabs[0].data
 
 
 GIVEN = {
@@ -378,7 +378,7 @@ def test_precomputed_kernels(given_as, m):
 def test_given_matrices_are_not_copied(given_as):
     K = GIVEN[given_as](np.ones((2, 300, 300)))
     bank = PrecomputedKernels(K)
-    for matrix, source in zip(K, bank.stored[1].sources, strict=True):
+    for matrix, source in zip(K, bank.parts[1].sources, strict=True):
         assert np.shares_memory(matrix, source.panel(0, 100))
 
 
@@ -417,7 +417,7 @@ def test_banks_of_low_rank_form_no_matrix():
         bank.predict(X[:3], np.ones(4), a)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert len(bank.stored[1]) == len(bank) - 4 and bank.stored[0].n_columns < 150
+        assert len(bank.parts[1]) == len(bank) - 4 and bank.parts[0].n_columns < 150
         assert peak < m * m * 8 / 4
 
 
@@ -427,10 +427,10 @@ def test_memory_for_matrices_is_bounded():
     one = sum((stop - first) * stop for first, stop in panel_ranges(m)) * 8
     for memory, n_kept in ((one - 1, 0), (one, 1), (2.5 * one, 2), (10 * one, 3)):
         bank = KernelBank([Gaussian(0.1), Gaussian(0.2), Gaussian(0.3), Linear(features=0)], X, memory=memory)
-        assert bank.stored[1].n_bytes == n_kept * one
+        assert bank.parts[1].n_bytes == n_kept * one
         assert bank.n_bytes == n_kept * one + 8 * m
     small = KernelBank([Gaussian(0.1)], X, dtype=np.float32, memory=np.inf)
-    assert small.stored[1].n_bytes == one // 2 < 0.7 * m * m * 4
+    assert small.parts[1].n_bytes == one // 2 < 0.7 * m * m * 4
 
 
 def test_numerical_factors_leave_rounding_out():
@@ -469,22 +469,22 @@ def test_few_values_bound_the_rank_and_are_tried_to_the_end():
     x = np.repeat(np.arange(30.0), 20)[:, None]
     for kernel in (Gaussian(0.01), Laplacian(0.01), Gaussian(3.0)):
         bank = KernelBank([kernel], x)
-        assert not len(bank.stored[1]) and bank.stored[0].n_columns <= 30
+        assert not len(bank.parts[1]) and bank.parts[0].n_columns <= 30
         np.testing.assert_allclose(bank.weighted_sum([1.0]), kernel(x), atol=1e-13)
     x = np.tile(np.linspace(0.0, 1.0, 140), 5)[:, None]  # of which the residuals promise no rank of 140
     K = Laplacian(5.0)(x)
     assert low_rank_factor(lambda i: K[:, i], np.diag(K), 175, 1e-14) is None
-    assert KernelBank([Laplacian(5.0)], x).stored[0].n_columns == 140
+    assert KernelBank([Laplacian(5.0)], x).parts[0].n_columns == 140
 
 
 def test_slabs_and_batches_do_not_matter(monkeypatch):
     X = examples()
     whole = KernelBank(KERNELS, X)
-    assert len(whole.stored[0].slabs) == 1
+    assert len(whole.parts[0].slabs) == 1
     monkeypatch.setattr("cutplane.kernels.matrices.SLAB", 5 * M)
     monkeypatch.setattr("cutplane.kernels.matrices.BATCH", 7)
     cut = KernelBank(KERNELS, X)
-    assert len(cut.stored[0].slabs) > 5
+    assert len(cut.parts[0].slabs) > 5
     check_bank(cut, np.array([whole.weighted_sum(row) for row in np.eye(len(KERNELS))]), 1e-12)
     for order in ([3, 2], [19, 0, 8, 11]):
         matrices = np.array([whole.weighted_sum(np.eye(len(KERNELS))[k]) for k in order])
@@ -515,7 +515,7 @@ def test_threads_do_not_matter(both_threads):
 
 def test_weights_of_zero_cost_nothing(monkeypatch):
     bank = KernelBank([Laplacian(1.0), Gaussian(0.1), Laplacian(2.0)], examples(), memory=0)
-    assert len(bank.stored[1]) == 3
+    assert len(bank.parts[1]) == 3
 
     def refuse(self, A, B):
         raise AssertionError("evaluated")
