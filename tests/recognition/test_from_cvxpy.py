@@ -21,6 +21,7 @@ COLUMN, POSITIVE = cp.Variable((N, 1), name="column"), cp.Variable(N, nonneg=Tru
 BOUNDED, SQUARE = cp.Variable(N, bounds=[-0.1, 0.2], name="q"), cp.Variable((2, 2), PSD=True, name="S")
 WEIGHTS, CLASSES = cp.Variable((N, 3), name="W"), np.eye(3)[RNG.integers(3, size=M)]
 SCORES = X @ WEIGHTS
+SMALL_BIAS = cp.Variable(bounds=[0.1, 0.15], name="c")
 LAM = cp.Parameter(nonneg=True, value=0.3)
 P = RNG.standard_normal((N, N))
 P = P @ P.T + np.eye(N)
@@ -78,10 +79,7 @@ ROWS = {
     "quantile, two sums": (0.9 * cp.sum(cp.pos(R)) + 0.1 * cp.sum(cp.neg(R)) + RIDGE, "Quantile(tau=0.9)"),
     "squared": (cp.sum_squares(F - T) / (2 * M) + LAM * cp.norm1(W), "LinearRisk(Squared(), 40 x 4 dense"),
     "squared, norm": (cp.norm(F - T) ** 2 + RIDGE, "Squared()"),
-    "squared, intercept": (
-        cp.sum((X @ W + B - T) ** 2) / M + RIDGE,
-        "Squared(), 40 x 4 dense float64, int",
-    ),
+    "squared, intercept": (cp.sum((X @ W + B - T) ** 2) / M + RIDGE, "Squared(), 40 x 4 dense float64, int"),
     "squared, quad_over_lin": (cp.quad_over_lin(R, 2) + cp.quad_form(W, P), "QuadraticForm("),
     "huber": (cp.sum(cp.huber(F - T, 0.7)) + RIDGE, "Huber(delta=0.7)"),
     "epsilon-insensitive": (cp.mean(cp.pos(cp.abs(R) - 0.2)) + RIDGE, "EpsilonInsensitive(epsilon=0.2)"),
@@ -109,23 +107,20 @@ OTHERS = {
     "bounds, l1": (cp.norm1(F - T) + cp.norm1(W), [W >= -0.2, W <= 0.4, W[0] == 0.1], "Box("),
     "sign": (cp.sum_squares(X @ POSITIVE - T), [], "NonnegativeOrthant(dim=4)"),
     "attribute bounds": (cp.sum_squares(X @ BOUNDED - T), [], "Box(-0.1, 0.2"),
-    "linear constraints": (
-        cp.sum_squares(F - T) / M,
-        [cp.sum(W) == 1, P @ W <= 1, W >= -2],
-        "Polyhedron(",
-    ),
+    "linear constraints": (cp.sum_squares(F - T) / M, [cp.sum(W) == 1, P @ W <= 1, W >= -2], "Polyhedron("),
     "sparse constraints": (cp.norm1(F - T) + RIDGE, [cp.diff(W) >= 0], "Polyhedron("),
     "ball": (cp.sum(cp.pos(1 - MARGIN)), [cp.norm2(W) <= 0.5], "CvxpySet("),
     "two variables": (cp.sum_squares(F + X[:, :3] @ V - T) + cp.norm1(V) + cp.norm1(W), [V[0] >= 0.5], "L1("),
+    "minus a bounded intercept": (
+        cp.sum(cp.pos(1 - cp.multiply(Y, F - SMALL_BIAS))) + RIDGE,
+        [],
+        "dense float64, intercept",
+    ),
     "subvector": (cp.norm1(F - T) + 2 * cp.sum_squares(W[1:] - 1), [], "L2("),
     "net on a subvector": (cp.norm1(F - T) + cp.norm1(W[1:]) + cp.sum_squares(W[1:]), [], "ElasticNet(lam=3"),
     "uneven net": (cp.norm1(F - T) + cp.norm1(W[1:]) + cp.sum_squares(W), [], "CvxpyRegularizer("),
     "cvxpy regularizer": (cp.sum_squares(F - T) + cp.norm_inf(W), [], "CvxpyRegularizer(norm_inf(w)"),
-    "unrecognised": (
-        cp.sum(cp.pos(1 - MARGIN)) + cp.norm2(F - T) + RIDGE,
-        [],
-        "not recognised: Pnorm",
-    ),
+    "unrecognised": (cp.sum(cp.pos(1 - MARGIN)) + cp.norm2(F - T) + RIDGE, [], "not recognised: Pnorm"),
     "matrix": (cp.sum_squares(SQUARE - np.array([[1, 2], [2, 1]])), [cp.trace(SQUARE) <= 2], "CvxpySet("),
     "rows of a matrix": (
         cp.sum_squares(SCORES - X[:, :3]) / M + cp.sum(cp.norm(WEIGHTS, axis=1)),
