@@ -110,6 +110,12 @@ def test_smoothed_methods_come_within_their_tolerance(seed, method):
     assert (np.diff(lower) >= 0.0).all() and (np.diff(upper) <= 0.0).all()
 
 
+def test_ensembles_of_the_linear_programme_save_rounds():
+    H, y, nu = instance(9)
+    result = SoftMargin(H, y, nu, HypothesisMatrix()).solve(MLPBoost(), tol=1e-3, max_iter=100)
+    assert result.status is cut.Status.OPTIMAL and result.n_iter <= 25  # 18; without it more than 2000
+
+
 def all_stumps(X):
     """The outputs of all distinct stumps and constants, one per column."""
     columns = []

@@ -269,6 +269,7 @@ def test_a_maximum_is_a_maximum(text, tmp_path):
     with pytest.warns(UserWarning, match="maximises: .* the maximum is -result.objective"):
         program = read_smps(write(tmp_path, stoch, text))
     assert program.sign == -1.0 and "maximised" in repr(program)
+    assert program.value_function().stages[-1].cost.tolist() == [1.5, 0.4, 9.0, 7.0]
     greatest = program.problem().solve(tol=1e-8)
     assert program.sign * greatest.objective == pytest.approx(-least.objective, rel=1e-7)
 

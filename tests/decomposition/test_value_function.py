@@ -1,6 +1,7 @@
 """Value functions: their values and cuts, their domain, and first stages against the extensive form."""
 
 import pickle
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -337,3 +338,5 @@ def test_what_a_solution_violates_is_charged_to_its_value():
     form = LinearForm(stage.cost, stage.lower, stage.upper, stage.W, stage.row_lower, stage.row_upper)
     solved = stage.solved(form, np.zeros(1), np.array([-5e-10]), np.zeros(1))
     assert solved.value == 0.0
+    slope, offset = replace(stage, lower=np.array([-np.inf])).cut(np.array([1.9]))
+    assert slope[0] == 1.9 and offset <= -2.0  # the value at x = 0, where y is -1
