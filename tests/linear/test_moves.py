@@ -13,6 +13,7 @@ import cutplane as cut
 from cutplane import L1, L2, Box, LinearRisk, MissingCapabilityError, Portfolio, Problem
 from cutplane.linear import CoordinateAscent, LinearSystem, SemismoothNewton
 from cutplane.linear.dual_ascent import DualAscent
+from cutplane.linear.multiplier_method import MultiplierMethod
 from cutplane.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -288,3 +289,13 @@ def test_degenerate_data(loss, data, intercept):
     result = problem.solve(Portfolio(), tol=1e-7)
     assert result.status == "OPTIMAL", result
     assert result.objective == pytest.approx(optimum(problem), abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ALL_LOSSES, ids=repr)
+def test_newton_steps_give_a_free_bias_its_best_value(loss):
+    problem = declared(loss, "dense", "free", **TALL)
+    risk, x = problem.risk, np.zeros(problem.dim)
+    method = MultiplierMethod(risk, problem.regularizer.quadratic(problem.dim), None, risk.image(x), 1.0)
+    best, z = method.look(x, risk.image(x))
+    np.testing.assert_allclose(z, risk.image(best), atol=1e-12)
+    assert abs(method.slopes[-1]) <= 1e-12

@@ -171,7 +171,10 @@ def n_slack(risk, known, lam, centre=0.0):
 def test_values_are_the_best_of_all(name):
     for seed in range(12):
         integer = bool(seed % 2)
-        risk, known = built(name, seed, integer, loss=("hamming", "share")[seed % 3 == 1])
+        loss = ("hamming", "share")[seed % 3 == 1]
+        risk, known = built(name, seed, integer, loss=loss)
+        most = np.array([max(1.0, *(wrong for _, wrong in each)) for each in known])
+        np.testing.assert_allclose(risk.costs, 1.0 / most if loss == "share" else np.ones(len(known)))
         rng = np.random.default_rng(seed)
         for w in (np.zeros(risk.dim), draw(rng, risk.dim, integer=integer)):
             value, slope = risk.oracle(w)
@@ -535,6 +538,11 @@ def test_forged_labellings_are_refused(name, words):
             risk.dual_cut(forged)
     with pytest.raises(OracleError, match="no convex combinations"):
         risk.dual_cut(np.ones(3))
+    twice, m = honest.copy(), risk.n_examples
+    twice[2 * m : 3 * m] *= 2.0  # the shares of the first slot, which are all of them
+    assert not honest[:m].max() > 1.0
+    for found, expected in zip(risk.dual_cut(twice), risk.dual_cut(honest), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_block_steps_need_equal_weights_and_examples():
