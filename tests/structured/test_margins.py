@@ -267,6 +267,19 @@ def test_block_steps_of_trees_find_the_best_of_all(loss):
         assert ascent.epoch(exact=False).gap == pytest.approx(0.0, abs=1e-6)  # the best have all shares
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_average_has_weights_in_proportion_to_the_visits(compiled):
+    risk, _ = graphs([TREES[0]])  # one example, so that an epoch is one visit
+    quadratic = cut.L2(0.05).quadratic(risk.dim)
+    ascent = risk.block_ascent(quadratic) if compiled else ExampleAscent(risk, quadratic)
+    iterates, shares = [ascent.x], np.arange(1.0, 8.0)
+    for _ in shares[1:]:
+        ascent.epoch(exact=True)
+        iterates.append(ascent.x)
+    assert np.ptp(iterates, axis=0).max() > 0.0
+    np.testing.assert_allclose(ascent.average, shares @ np.array(iterates) / shares.sum(), atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, np.float32])
 def test_compiled_steps_are_those_of_any_sum(kind):
     rng = np.random.default_rng(4)
