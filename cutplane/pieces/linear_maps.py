@@ -79,7 +79,14 @@ class MatrixMap(LinearMap):
     def __call__(self, x: Array) -> Array:
         return self.matrix @ x
 
+    @cached_property
+    def _columns(self) -> Any:
+        """The transposed matrix in CSR form, because scipy would build it for every product."""
+        return sparse.csr_array(self.matrix.T)
+
     def transposed(self, s: Array) -> Array:
+        if sparse.issparse(self.matrix):
+            return np.ascontiguousarray((self._columns @ s.T).T)
         return s @ self.matrix
 
     def shown(self) -> str:
