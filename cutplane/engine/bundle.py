@@ -358,7 +358,7 @@ class Bundle:
         found = []
         for block in np.unique(self.blocks[active]).tolist():
             members = np.where(self.blocks == block, weights, 0.0)
-            total = 1.0 if block == HALF_SPACE else members.sum()
+            total = members.sum()
             share = members / total
             bases = self.bases(Proof(self.ids, share))
             least = _FADED * max(bases.values())
