@@ -97,7 +97,8 @@ class Points(MutableMapping[int, Array]):
 
     def __setitem__(self, query: int, point: Array) -> None:
         if point.size >= _LONG and _SPARSE * np.count_nonzero(point) <= point.size:
-            self._stored[query] = point.size, *_entries(point)
+            entries = _entries(point)
+            self._stored[query] = point.size, entries.indices, entries.values
         else:
             self._stored[query] = np.array(point)
 
@@ -149,7 +150,7 @@ class Bundle:
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):
         self.dim, self.n_blocks, self.max_cuts = dim, n_blocks, max_cuts
-        self._slopes: DenseSlopes | SparseSlopes = DenseSlopes(dim)
+        self._slopes: Any = DenseSlopes(dim)
         self._floats, self._integers = np.empty((3, 16)), np.empty((5, 16), dtype=np.int64)
         self._set_count(0)
         self._next_id = 0

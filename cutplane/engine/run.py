@@ -393,7 +393,7 @@ class Run(Bounds):
         if len(rows) == self.problem.risk.n_blocks:
             return rows
         heights = slopes @ point.x + offsets
-        order = np.lexsort((-heights, blocks))
+        order = np.lexsort((-heights, np.asarray(blocks)))
         firsts = np.unique(np.asarray(blocks)[order], return_index=True)[1]
         return [rows[place] for place in order[firsts].tolist()]
 

@@ -65,7 +65,7 @@ def _numbers_of(certificate: Certificate) -> dict[str, Any]:
 
 def _arrays_of(certificate: Certificate) -> dict[str, Array]:
     slopes, points, duals = certificate.slopes, certificate.points, certificate.duals
-    stored = {"slopes": slopes}
+    stored: dict[str, Any] = {"slopes": slopes}
     if sparse.issparse(slopes):
         stored = dict(zip(_SPARSE, (slopes.data, slopes.indices, slopes.indptr), strict=True))
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,8 +97,8 @@ def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
         slopes, offsets, rows = _highest_again(run, earlier, rows)
     rows = rows[np.argsort(earlier.multipliers[rows] > 0.0, kind="stable")]  # idle ones are dropped first
     found, queries = np.unique(earlier.queries[rows], return_inverse=True)
-    pairs = (bundle.points, earlier.points), (bundle.duals, earlier.duals)
-    for own, other in (*pairs, (bundle.solutions, earlier.solutions)):
+    mine: Any = bundle.points, bundle.duals, bundle.solutions
+    for own, other in zip(mine, (earlier.points, earlier.duals, earlier.solutions), strict=True):
         new = {run.queries + place: old for place, old in enumerate(found.tolist()) if old in other}
         own.update((place, other[old]) for place, old in new.items())
     weights = np.concatenate([infima[: len(bundle)], earlier.multipliers[rows]])

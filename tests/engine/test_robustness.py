@@ -259,7 +259,7 @@ INVALID = {
     "regularizer is a class": (lambda: cut.Problem(good_risk(), cut.L2), "forget"),
     "regularizer is a set": (lambda: cut.Problem(good_risk(), cut.Box(0, 1)), "regularizer must be"),
     "dimensions differ": (lambda: cut.Problem(good_risk(), feasible_set=cut.Box(0, 1, dim=2)), "dim"),
-    "weights do not fit": (lambda: cut.Problem(good_risk(), cut.L2(1.0, weights=np.ones(2))), "shape"),
+    "weights do not fit": (lambda: cut.Problem(good_risk(), cut.L2(1.0, weights=np.ones(2))), "dimension 3"),
     "method is a name": (lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve("newton"), "auto"),
     "method is a class": (
         lambda: cut.Problem(good_risk(), cut.L2(1.0)).solve(cut.BMRM),
