@@ -55,7 +55,7 @@ def _rest_of(reduced: ReducedProblem) -> _Rest | None:
     H, constant = sparse.csr_array((dim, dim)), 0.0
     if reduced.linear is not None or reduced.polyhedron is None:
         return reduced.linear and _Rest(reduced.linear, H, constant)
-    linear = None
+    linear: Any = None
     if (separable := reduced.separable) is not None:
         quadratic = separable.quadratic
         H, constant = sparse.diags_array(quadratic.weights), quadratic(np.zeros(dim))

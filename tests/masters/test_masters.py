@@ -134,6 +134,14 @@ def test_infeasible_then_solved(label):
     np.testing.assert_allclose(solution.x[0], -1.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("dim", [2, 9])
+def test_infeasible_half_spaces_are_found_by_either_form_of_clarabel(dim):
+    """Nine variables and three rows: the dual over multipliers, which is unbounded; two: the primal."""
+    rows = rows_of(np.pad(APART.slopes, ((0, 0), (0, dim - 2))), APART.offsets, APART.blocks)
+    solution = ConeMaster(ReducedProblem(dim, 1, L2(1.0), WholeSpace(dim))).solve(rows)
+    assert solution.status is MasterStatus.INFEASIBLE, solution
+
+
 @pytest.mark.parametrize(
     "build", [MASTERS[label] for label in MASTERS if label not in ("cvxpy SCIPY",)], ids=str
 )
