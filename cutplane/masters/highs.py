@@ -56,10 +56,11 @@ class HighsMaster:
 
     def __init__(self, reduced: ReducedProblem, orientation: str = "auto"):
         self.reduced = reduced
-        self._form = Differences(reduced)
+        assert reduced.linear is not None, "refused"
         if orientation == "auto":
-            orientation = "columns" if self._form.programme.n_columns <= _FEW_VARIABLES else "rows"
+            orientation = "columns" if reduced.linear.n_columns <= _FEW_VARIABLES else "rows"
         self.orientation = orientation
+        self._form = Differences(reduced, split=orientation == "rows")
         self._settled = False
 
     @staticmethod
@@ -115,15 +116,16 @@ class Differences:
 
     p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has the rows of the
     set alone, because with a row for each side of an absolute value the simplex method takes a pivot for
-    every such row from a cold start.
+    every such row from a cold start. Without `split` it is `ReducedProblem.linear`, because in columns of the
+    dual p and q double the entries of each cut.
     """
 
-    def __init__(self, reduced: ReducedProblem):
+    def __init__(self, reduced: ReducedProblem, split: bool):
         whole, own, separable = reduced.linear, reduced.polyhedron, reduced.separable
         assert whole is not None and own is not None, "refused"
         self._costs = np.empty(0)
         self.programme = whole
-        paid = np.empty(0, np.int64) if separable is None else np.flatnonzero(separable.costs)
+        paid = np.flatnonzero(separable.costs) if split and separable else np.empty(0, np.int64)
         if paid.size and separable and whole.row_lower.size == own.row_lower.size + 2 * paid.size:
             self._costs = separable.costs[paid]
             lower, upper, cost = own.lower.copy(), own.upper.copy(), own.cost.copy()
