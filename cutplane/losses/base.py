@@ -17,6 +17,11 @@ from cutplane.pieces.validation import Array, as_signs, as_vector
 
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 
+_outlines: dict[Any, Any] = {}
+"""Outlines by class and numbers of the loss, because to make one takes as long as a small pass."""
+_MOST = 256
+"""Outlines that are kept, because a search over a parameter of a loss makes many."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExamplePieces:
@@ -120,7 +125,13 @@ class ScalarLoss:
 
     @cached_property
     def _phi(self) -> Pieces | None:
-        phi = self.outline()
+        key = type(self), *vars(self).items()
+        try:
+            phi = _outlines[key] if key in _outlines else _outlines.setdefault(key, self.outline())
+        except TypeError:  # a number that has no hash
+            phi = self.outline()
+        if len(_outlines) > _MOST:
+            _outlines.clear()
         if phi is None or isinstance(phi, Pieces):
             return phi
         raise InvalidInputError(f"{type(self).__name__}.outline() must return Pieces or None, got {phi!r}.")
