@@ -1,12 +1,11 @@
-"""MAP inference on generated families: proven, energy, bound and seconds, beside toulbar2 and HiGHS.
+"""MAP inference on generated families: proven, energy, bound and seconds, beside toulbar2.
 
 Each family is drawn in three sizes from seeds. toulbar2 (pytoulbar2, of the interpreter --peer) reads the
-model from a UAI file, with and without virtual arc consistency, and the better run counts; HiGHS solves the
-integer programme over the local polytope (--highs). One thread each, seconds of the processor, after a
-warm-up.
+model from a UAI file, with and without virtual arc consistency, and the better run counts. One thread each,
+seconds of the processor, after a warm-up.
 
 Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 10] [--cap 60] [--peer PYTHON]
-     [--sizes 0 1 2] [--method auto] [--highs]
+     [--sizes 0 1 2] [--method auto]
 """
 
 from __future__ import annotations
@@ -168,8 +167,8 @@ def main():
     for name, size, seed in itertools.product(args.families, args.sizes, range(args.seeds)):
         model = FAMILIES[name](np.random.default_rng([seed, size]), size)
         result, seconds = timed(lambda model=model: model.map(args.method, time_limit=args.cap))
-        line = f"{name:12} {size} {seed} {result.status.name:10} {result.energy:12.4f} "
-        line += f"{result.bound:12.4f} {seconds:7.2f} s"
+        line = f"{name:12} {size} {seed} {result.status.name:10} {result.energy:12.4f} {result.bound:12.4f}"
+        line += f" {seconds:7.2f} s"
         if args.peer:
             proven, spent = toulbar2(model, args.cap, args.peer)
             line += f"   toulbar2 {'proven' if proven else 'open':6} {spent:7.2f} s"

@@ -214,7 +214,7 @@ def _pytest(tree: Path, paths: list[str], plugin: Any) -> int:
     os.dup2(sink, 2)
     stop = ["-x"] if isinstance(plugin, Chosen) else []
     flags = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not slow", "--tb=no", *stop]
-    flags.append("--continue-on-collection-errors")
+    flags.append("--continue-on-collection-errors")  # tests of the documentation find none in the copy
     return int(pytest.main([*flags, *paths], plugins=[plugin]))
 
 
