@@ -33,8 +33,17 @@ Stage = Callable[["MapState"], Iterator["Progress"]]
 Plan = Iterator[tuple[str, Stage]]
 
 _SMALL = 5_000
-_FEW, _SOME = 30, 300
+"""Variables of a model to eliminate or to search by single changes, because each of them passes over all."""
 _FEW_ENTRIES = 2**16
+"""Entries of the tables of an elimination before anything else, because it takes a few milliseconds."""
+_FIRST_TURN = 0.02
+"""Seconds of a stage's first turn, because starting one takes some milliseconds."""
+_GROWTH = 1.5
+"""Growth of turns from round to round, because then the stage that is best costs a constant factor."""
+_CHANGES = 500_000
+"""Changes that a call of the local search compares, because a turn is several calls of a millisecond."""
+_FIRST_CALLS = 25
+"""Calls of the local search before anything else, because they take as long as a first turn."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ def solve_map(
 
 
 def _auto(state: MapState) -> Plan:
-    """Exact methods where they are quick, then bounds, then tighter ones, then a search for what is left."""
+    """Exact methods where they are quick, then bounds, then tighter bounds and searches in turns."""
     model = state.model
     if model.is_forest:
         yield "dynamic programming", _dynamic_programming
@@ -90,15 +99,50 @@ def _auto(state: MapState) -> Plan:
     small, compact = model.n_variables <= _SMALL, model.is_binary and model.is_pairwise
     if small:
         yield "elimination", _brief_elimination
+        yield "local search", _brief_local_search
     yield "sweeps", _sweep
     if not state.tighten:
         return
-    if compact:
-        yield "primal cutting planes", _primal_cutting_planes
+    stages: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes} if compact else {}
+    stages["dual cutting planes"] = _dual_cutting_planes
     if small:
-        yield "search", partial(_branch_and_bound, max_nodes=_FEW if compact else _SOME)
-    yield "dual cutting planes", _dual_cutting_planes
+        stages |= {"search": _branch_and_bound, "local search": _local_search}
+        yield " and ".join(stages) + " in turns", partial(_in_turns, stages=stages)
+    else:
+        yield from stages.items()
     yield "search", _branch_and_bound
+
+
+def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
+    """Run stages in turns of growing length, until one closes the gap or all but the local search have ended.
+
+    Half of a round is for the search, because it ends for every model; a quarter is for the other stage that
+    closed most of the gap per second; the last quarter is shared. All see each other's bounds and labellings.
+    When the dual cutting planes end, the search starts again from their costs if these closed half the gap.
+    """
+    running = {name: stage(state) for name, stage in stages.items()}
+    credit, rates = dict.fromkeys(running, 0.0), dict.fromkeys(running, 0.0)
+    length, start = _FIRST_TURN, state.energy - state.bound
+    while running.keys() - {"local search"}:
+        others = [name for name in running if name != "search"]
+        leader = max(others, key=lambda name: rates[name], default="search")
+        for name in list(running):
+            credit[name] += length * (2.0 * (name == "search") + (name == leader) + 1.0 / len(running))
+            began, gap = clock(), state.energy - state.bound
+            while credit[name] > 0.0:
+                before = clock()
+                progress = next(running[name], None)
+                if progress is None:
+                    del running[name]
+                    break
+                yield progress
+                credit[name] -= clock() - before
+            closed = max(state.energy - state.bound, 1e-9 * gap)
+            if clock() > began:
+                rates[name] = math.log(gap / closed) / (clock() - began) if 0.0 < gap < math.inf else 0.0
+            if name == "dual cutting planes" and name not in running and closed < 0.5 * start:
+                running["search"] = _branch_and_bound(state)
+        length *= _GROWTH
 
 
 def _primal(state: MapState) -> Plan:
@@ -160,15 +204,34 @@ def _brief_elimination(state: MapState) -> Iterator[Progress]:
         return
 
 
-def _branch_and_bound(state: MapState, max_nodes: float = math.inf) -> Iterator[Progress]:
+def _branch_and_bound(state: MapState) -> Iterator[Progress]:
     """Search what the bounds so far leave open."""
     from cutplane.graphical.exact.search import search
 
     start = state.work, state.labelling, state.reparametrization
-    for result in search(*start, deadline=state.deadline, max_nodes=max_nodes):
+    for result in search(*start, deadline=state.deadline, others=state):
         state.offer(result.labelling)
         state.reason = f"the search was stopped after {result.nodes} nodes"
         yield Progress("search", result.bound)
+
+
+def _local_search(state: MapState, most: float = math.inf) -> Iterator[Progress]:
+    """Improve the best labelling by tabu search, for at most `most` calls."""
+    from cutplane.graphical.sweeps.tabu import TabuSearch
+
+    start = cheapest_states(state.work) if state.labelling is None else state.labelling
+    search, moves, calls = TabuSearch(state.work, start), 1, 0
+    state.offer(start)
+    while calls < most and clock() < state.deadline:
+        if search.run(moves):
+            state.offer(search.labelling)
+        moves, calls = min(2 * moves, 1 + _CHANGES // (1 + state.work.unaries.size)), calls + 1
+        yield Progress("local search", -math.inf)
+
+
+def _brief_local_search(state: MapState) -> Iterator[Progress]:
+    """Find a first labelling."""
+    return _local_search(state, _FIRST_CALLS)
 
 
 def _primal_cutting_planes(state: MapState) -> Iterator[Progress]:
@@ -202,6 +265,7 @@ def _ascend(state: MapState, tighten: bool) -> Iterator[Progress]:
     ascent = ClusterAscent(state.reparametrization, tighten, state.labelling, state.deadline)
     for kind in ascent:
         state.offer(ascent.best.labelling)
+        ascent.best.offer(state.labelling)
         yield Progress(kind, ascent.bound, ascent.n_clusters, ascent.n_sweeps, ascent.n_searches)
     state.reason = ascent.reason
 

@@ -26,7 +26,7 @@ _PER_COST = 16
 _SWEEPS = 5
 _ROUNDS = 40
 _PROGRESS = 1e-4
-_PAUSE = 0.5
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ def search(
     *,
     deadline: float = math.inf,
     max_nodes: float = math.inf,
+    others: BestLabelling | None = None,
 ) -> Iterator[SearchResult]:
     r"""Search a labelling of least energy, with a proof, by branch and bound; yield how things stand.
 
@@ -71,8 +72,10 @@ def search(
         forbids states that cannot improve on a labelling, pass that labelling, too.
     deadline : float, default inf
     max_nodes : int, default inf
+    others : BestLabelling, optional
+        Labellings that others find meanwhile.
     """
-    run = _Search(model, labelling, deadline, max_nodes, reparametrization)
+    run = _Search(model, labelling, deadline, max_nodes, reparametrization, others)
     for _ in run.steps():
         yield run.result()
 
@@ -126,6 +129,7 @@ class _Search:
         deadline: float,
         max_nodes: float,
         rep: Reparametrization | None,
+        others: BestLabelling | None = None,
     ) -> None:
         if rep is not None and rep.model is not model:
             raise InvalidInputError(
@@ -133,7 +137,7 @@ class _Search:
             )
         self.model, self.rep = model, rep
         self.deadline, self.max_nodes = deadline, max_nodes
-        self.best = _Incumbent(model, labelling)
+        self.best, self.others = _Incumbent(model, labelling), others
         self.floor = self.bound = -np.inf
         self.nodes = 0
 
@@ -160,11 +164,12 @@ class _Search:
             self.bound = max(self.bound, rep.bound)
             if self.bound < np.inf:
                 inner.offer(decode(rep, self.deadline))
-            yield
             if self.bound >= self.best.limit or clock() > self.deadline:
+                yield
                 return
             self._count_rounding(rep)
             rewritten = _rewritten(rep, self.best.limit, self.deadline)
+            yield  # others may change the reparametrization meanwhile
             if rewritten is None:
                 return
             reduction = reduce_model(rewritten, self.deadline)
@@ -209,6 +214,8 @@ class _Search:
 
         tree = Branching(model, self.deadline)
         while not tree.finished and self.nodes < self.max_nodes and clock() <= self.deadline:
+            if self.others is not None:
+                self.best.offer(self.others.labelling)
             tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
             self.nodes = tree.nodes
             self.bound = max(self.bound, tree.lower_bound())
