@@ -104,9 +104,11 @@ def _auto(state: MapState) -> Plan:
     if not state.tighten:
         return
     stages: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes} if compact else {}
+    if small:
+        stages["search"] = _branch_and_bound
     stages["dual cutting planes"] = _dual_cutting_planes
     if small:
-        stages |= {"search": _branch_and_bound, "local search": _local_search}
+        stages |= {"local search": _local_search}
         yield " and ".join(stages) + " in turns", partial(_in_turns, stages=stages)
     else:
         yield from stages.items()
@@ -116,18 +118,18 @@ def _auto(state: MapState) -> Plan:
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until one closes the gap or all but the local search have ended.
 
-    Half of a round is for the search, because it ends for every model; a quarter is for the other stage that
-    closed most of the gap per second; the last quarter is shared. All see each other's bounds and labellings.
-    When the dual cutting planes end, the search starts again from their costs if these closed half the gap.
+    Half of a round is for the stage whose last turn closed most of the gap per second, or for the search if
+    no turn closed a tenth of it, because the search ends on every model; the other half is shared. All see
+    each other's bounds and labellings. When the dual cutting planes end, the search starts again from their
+    costs if these closed half of the gap.
     """
     running = {name: stage(state) for name, stage in stages.items()}
     credit, rates = dict.fromkeys(running, 0.0), dict.fromkeys(running, 0.0)
     length, start = _FIRST_TURN, state.energy - state.bound
+    leader = next(iter(running))
     while running.keys() - {"local search"}:
-        others = [name for name in running if name != "search"]
-        leader = max(others, key=lambda name: rates[name], default="search")
         for name in list(running):
-            credit[name] += length * (2.0 * (name == "search") + (name == leader) + 1.0 / len(running))
+            credit[name] += length * (1.0 / len(running) + (name == leader))
             began, gap = clock(), state.energy - state.bound
             while credit[name] > 0.0:
                 before = clock()
@@ -138,10 +140,12 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
                 yield progress
                 credit[name] -= clock() - before
             closed = max(state.energy - state.bound, 1e-9 * gap)
-            if clock() > began:
-                rates[name] = math.log(gap / closed) / (clock() - began) if 0.0 < gap < math.inf else 0.0
+            if clock() > began and 0.0 < gap < math.inf:
+                rates[name] = math.log(gap / closed) / (clock() - began) if closed < 0.9 * gap else 0.0
             if name == "dual cutting planes" and name not in running and closed < 0.5 * start:
                 running["search"] = _branch_and_bound(state)
+        rates = {name: rates[name] for name in running}
+        leader = max(rates, key=lambda name: (rates[name], name == "search"), default="")
         length *= _GROWTH
 
 

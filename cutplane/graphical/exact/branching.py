@@ -37,8 +37,9 @@ _REACH = 10.0
 """Tables larger by this power of two do not guide the choice of a variable, because they are too far."""
 _HOPELESS = 60.0
 """log2 of the largest table of an order that is kept, because branching shrinks tables by less."""
-_OVERHEAD = 2e4
-"""Table entries that a search reads while an elimination prepares a variable, because Python prepares it."""
+_ENTRY, _OVERHEAD = 0.1, 1e3
+"""Table entries that a search reads while an elimination adds one, and while it prepares a variable, because
+these take about 20 ns, 2 ns and 20 us."""
 _SLICE = 0.01
 """Seconds of one call of the compiled search, because a user's limit and Ctrl-C wait for its end."""
 _MOST_WAITING = 2e7
@@ -46,7 +47,7 @@ _MOST_WAITING = 2e7
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
 _OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH = range(7)
-_HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST = range(6)
+_HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(7)
 
 
 class Incumbent(Protocol):
@@ -84,7 +85,7 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
 
-    `limits` are the entries of the largest table, of all tables, and those that preparing a variable costs.
+    `limits` are the entries of the largest table and of all tables, and what an entry and a variable cost.
     """
 
     starts: Array
@@ -99,7 +100,8 @@ class Branching:
     make the way to the next node cheap in comparison, its open nodes join those that wait (Allouche et al.
     2015, doi:10.1007/978-3-319-23219-5_2). A node is split by the cheapest state of a variable. If tables
     of 2^18 entries suffice to eliminate all variables of a node, it is searched for as long as that would
-    take, then eliminated: so the time is at most twice the shorter one.
+    take, then eliminated, so that the time is at most twice the shorter one; the search gets less time where
+    the last ones did not suffice.
 
     All unary costs and tables of the model are >= 0, so that its constant is a lower bound.
     """
@@ -116,7 +118,7 @@ class Branching:
             open=np.empty((most, 4), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
             at=np.array([0, 0, 0, 0, -1, 0, 0]),
-            bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf]),
+            bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             usefulness=np.zeros(model.n_variables),
         )
@@ -256,7 +258,7 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
     cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))] if order else []
     sizes = [len(clique) for clique in cliques]
     members = np.array([u for clique in cliques for u in clique], dtype=np.int64)
-    limits = np.array([2.0**_NARROW, _TOTAL, _OVERHEAD])
+    limits = np.array([2.0**_NARROW, _TOTAL, _ENTRY, _OVERHEAD])
     return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members, limits), order
 
 
@@ -291,11 +293,12 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
                     if entries < np.inf and at[_MARK] < 0:
                         at[_MARK], at[_MARK_TOP], at[_MARK_DEPTH] = at[_OPEN], node.tops[1], at[_DEPTH]
                         bounds[_MARK_BOUND] = bound
-                        bounds[_MARK_WORK] = node.work[0] + entries
+                        bounds[_MARK_WORK] = node.work[0] + bounds[_PATIENCE] * entries
                     if at[_MARK] >= 0 and node.work[0] >= bounds[_MARK_WORK]:
                         undo(network, node, at[_MARK_TOP])
                         at[_OPEN], at[_DEPTH], at[_MARK] = at[_MARK], at[_MARK_DEPTH], -1
                         bounds[_HERE] = bounds[_MARK_BOUND]
+                        bounds[_PATIENCE] = max(0.5 * bounds[_PATIENCE], 0.01)
                         return _NARROW_ENOUGH
                     _branch(network, node, tree, bound)
                     continue
@@ -307,6 +310,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
             at[_OPEN] -= 1
         if at[_OPEN] <= at[_MARK]:
             at[_MARK] = -1
+            bounds[_PATIENCE] = min(2.0 * bounds[_PATIENCE], 1.0)
         if at[_OPEN] == 0 or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
             return _ENDED
         at[_OPEN] -= 1
@@ -345,12 +349,12 @@ def _branch(network, node, tree, bound):
 
 @routine
 def _entries(node, cliques, usefulness):
-    """Return the entries of all tables of an elimination, inf if one of them is too large.
+    """Return what an elimination costs, in entries that a search reads; inf if its tables are too large.
 
     Sets how useful branching on each variable is: the number of its tables that are too large, or 1 if one of
     them is so by far.
     """
-    largest, most, overhead = cliques.limits
+    largest, most, entry, overhead = cliques.limits
     if cliques.members.shape[0] == 0:
         usefulness[:] = 1.0
         return np.inf
@@ -375,6 +379,7 @@ def _entries(node, cliques, usefulness):
     usefulness[:] = 1.0
     if total > most:
         return np.inf
+    total *= entry
     for u in range(node.counts.shape[0]):
         if node.counts[u] > 1:
             total += overhead
