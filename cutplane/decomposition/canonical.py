@@ -205,7 +205,9 @@ def written_out(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, An
     objective, constraints = 0, []
     for scenario, weight in zip(scenarios, weights.tolist(), strict=True):
         values = {parameter: parameter.value for parameter in problem.parameters()} | dict(scenario)
-        pairs = [(parameter, cp.Constant(value)) for parameter, value in values.items()]
+        pairs: list[tuple[Any, Any]] = [
+            (parameter, cp.Constant(value)) for parameter, value in values.items()
+        ]
         for other in problem.variables():
             if other is not variable:
                 attributes = {name: value for name, value in other.attributes.items() if value}
