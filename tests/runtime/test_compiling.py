@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -110,6 +111,25 @@ def test_what_is_in_the_cache_is_not_interpreted(monkeypatch, tmp_path):
         loaded, new = routine(double), routine(double)
         assert loaded(np.ones(1)) == 2.0 and loaded.signatures
         assert new(np.ones(1, np.int64)) == 2.0 and not new.signatures
+
+
+def test_a_cache_with_types_that_are_gone_is_written_again(monkeypatch, tmp_path):
+    """As after an upgrade that moves a class: numba reads the types of an index before its age."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    older = types.ModuleType("older_version")
+    older.Moved = NamedTuple("Moved", [("first", float)])
+    older.Moved.__module__ = "older_version"
+    sys.modules["older_version"] = older
+
+    def first(pair):
+        return pair[0]
+
+    with compiling_at(0.0):
+        assert routine(first)(older.Moved(1.0)) == 1.0
+        del sys.modules["older_version"]
+        again = routine(first)
+        assert again(Pair(2.0, 3)) == 2.0 and again.signatures
+        assert routine(first)(Pair(4.0, 3)) == 4.0
 
 
 def test_an_interpreted_routine_divides_by_zero_as_a_compiled_one_does(total):
