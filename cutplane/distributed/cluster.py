@@ -17,11 +17,11 @@ from distributed import Client, Future, KilledWorker
 
 from cutplane.distributed.share import (
     PARTITION,
-    Answer,
     Block,
-    Bundle,
     Request,
     Share,
+    ShareAnswer,
+    ShareBundle,
     build,
     hand_over,
     serve,
@@ -100,7 +100,7 @@ class Cluster:
         self._last: Any = None  # kept until the next is on its way, because a release would delay that
         self._settle(spread(homes, self._threads))
 
-    def ask(self, request: Request, which: Collection[int] | None = None) -> Answer:
+    def ask(self, request: Request, which: Collection[int] | None = None) -> ShareAnswer:
         """Return the answer of all shares, or of some."""
         asked = [share for share in self.shares if which is None or share.number in which]
         if perf_counter() - self._seen > _SLICE:
@@ -118,7 +118,7 @@ class Cluster:
                 return found
         raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
 
-    def _await(self, question: _Question, asked: Sequence[Placed]) -> Answer | None:
+    def _await(self, question: _Question, asked: Sequence[Placed]) -> ShareAnswer | None:
         """Return the answer; None if some of the shares are elsewhere, and must be queried there."""
         while all(share.key in question.shares for share in asked):
             done, _ = wait([question.answer], min(_SLICE, seconds_left()))
@@ -189,7 +189,7 @@ class Cluster:
         known = self._bundles.get(home)
         if known is None or known[0] != keys or known[1].status in _LOST:
             futures = [share.future for share in shares]
-            known = keys, self._client.submit(Bundle, futures, workers=[home], pure=False)
+            known = keys, self._client.submit(ShareBundle, futures, workers=[home], pure=False)
             self._bundles[home] = known
         return known[1]
 

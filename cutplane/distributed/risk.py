@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from cutplane.distributed.cluster import Cluster
 
 
-class Image:
+class ShareImage:
     """An image in pieces on the workers, as the client sees it: its point, and how to make it.
 
     The images that it is a combination of are kept alive until it is made, no longer.
     """
 
-    def __init__(self, key: int, x: Array, parents: tuple[Image, Image, float] | None = None):
+    def __init__(self, key: int, x: Array, parents: tuple[ShareImage, ShareImage, float] | None = None):
         self.key = key
         self.x = x
         self.parents = parents
@@ -45,7 +45,7 @@ class Image:
             return None
         return self.x if self.parents is None else (self.parents[0].key, self.parents[1].key, self.parents[2])
 
-    def plan(self) -> list[Image]:
+    def plan(self) -> list[ShareImage]:
         """Return the images that must be made for this one, itself last."""
         if self.made or self.parents is None:
             return [self]
@@ -117,12 +117,14 @@ class DistributedRisk(Risk):
             self.oracle(z)
         return self._cancelled[1]
 
-    def _new(self, x: Array, parents: tuple[Image, Image, float] | None = None) -> Image:
-        image = Image(next(self._keys), x, parents)
+    def _new(self, x: Array, parents: tuple[ShareImage, ShareImage, float] | None = None) -> ShareImage:
+        image = ShareImage(next(self._keys), x, parents)
         weakref.finalize(image, self._unused.append, image.key).atexit = False
         return image
 
-    def _ask(self, images: list[Image], method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
+    def _ask(
+        self, images: list[ShareImage], method: Callable[..., Any], *arguments: Any, by: Any = add
+    ) -> Any:
         """Query every share; a share that was made again in the meantime is sent the points again."""
         unused = tuple(self._unused)
         plan = [step for image in images for step in image.plan()]
@@ -144,15 +146,15 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
 
     _piecewise = True
 
-    def image(self, x: Array) -> Image:
+    def image(self, x: Array) -> ShareImage:
         """Return the image of x; nothing is sent before it is used."""
         return self._new(as_vector("x", x, self.dim, finite=False).copy())
 
-    def combine(self, z0: Image, z1: Image, t: float) -> Image:
+    def combine(self, z0: ShareImage, z1: ShareImage, t: float) -> ShareImage:
         """Return the image of x0 + t (x1 - x0); nothing is sent before it is used."""
         return self._new(z0.x + t * (z1.x - z0.x), (z0, z1, t))
 
-    def values(self, z: Image) -> float:
+    def values(self, z: ShareImage) -> float:
         """Return the value: one round trip, and a pass over the data if the image is new.
 
         At a point between two others the answer includes the subgradient, because a cut mostly follows there.
@@ -164,18 +166,18 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
             z.slope = answer[_SIZES:]
         return float(answer[0])
 
-    def slopes(self, z: Image) -> Array:
+    def slopes(self, z: ShareImage) -> Array:
         """Return a subgradient, shape (dim,): one round trip and one pass over the data."""
         slope, z.slope = z.slope, None
         return self._ask([z], Share.slope, z.key) if slope is None else slope
 
-    def cancelled(self, z: Image) -> float:
+    def cancelled(self, z: ShareImage) -> float:
         """Return the size of the terms that cancelled, which the answer of the value includes."""
         if z.cancelled is None:
             z.cancelled = _cancelled(self._ask([z], Share.value, z.key))
         return z.cancelled
 
-    def line(self, z0: Image, z1: Image) -> Line:
+    def line(self, z0: ShareImage, z1: ShareImage) -> Line:
         """Return the risk on the line, with a search that takes a few round trips without data."""
 
         def ask(method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:

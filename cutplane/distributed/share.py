@@ -72,7 +72,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShareAnswer:
     """The combined answers of a group of shares, () if none answers, and the shares that lost an image."""
 
     found: tuple[Any, ...]
@@ -138,16 +138,16 @@ class Share:
         """Return the bytes of the data, because Dask decides by them which results it copies and spills."""
         return _size(self.risk, set())
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> ShareAnswer:
         """Answer a request."""
         if self.risk is None or self.risk is LOST:
-            return Answer((), (self.number,) if self.risk is LOST else ())
+            return ShareAnswer((), (self.number,) if self.risk is LOST else ())
         for key in request.unused:
             self.images.pop(key, None)
         for recipe in request.recipes:
             if recipe.key not in self.images and not self._make(recipe.key, recipe.source):
-                return Answer((), (self.number,))
-        return Answer((request.method(self, *request.arguments),))
+                return ShareAnswer((), (self.number,))
+        return ShareAnswer((request.method(self, *request.arguments),))
 
     def _make(self, key: int, source: Any) -> bool:
         imaged = isinstance(self.risk, ImagedRisk)
@@ -238,7 +238,7 @@ def build(number: int, weight: float, source: Any) -> Share:
 
 
 @dataclass(eq=False)
-class Bundle:
+class ShareBundle:
     """The shares on a worker, by reference: a copy on another worker would have none."""
 
     shares: Sequence[Share]
@@ -247,12 +247,12 @@ class Bundle:
         return {"shares": [Share(share.number, share.weight, LOST) for share in self.shares]}
 
 
-def hand_over(request: Request, _bundle: Bundle) -> Request:
+def hand_over(request: Request, _bundle: ShareBundle) -> Request:
     """Return the request on the worker that has the bundle; the others fetch it from there, each once."""
     return request
 
 
-def serve(request: Request, bundle: Bundle, threads: int) -> Answer:
+def serve(request: Request, bundle: ShareBundle, threads: int) -> ShareAnswer:
     """Answer a request on behalf of the shares on a worker, on its threads, in one task."""
     groups = [bundle.shares[i::threads] for i in range(min(threads, len(bundle.shares)))]
     if len(groups) == 1:
@@ -261,7 +261,7 @@ def serve(request: Request, bundle: Bundle, threads: int) -> Answer:
         return total(request, list(pool.map(partial(_serve, request), groups)))
 
 
-def _serve(request: Request, shares: Sequence[Share]) -> Answer:
+def _serve(request: Request, shares: Sequence[Share]) -> ShareAnswer:
     answers = []
     for share in shares:
         with _numbered(share.number):
@@ -269,11 +269,11 @@ def _serve(request: Request, shares: Sequence[Share]) -> Answer:
     return total(request, answers)
 
 
-def total(request: Request, answers: Sequence[Answer]) -> Answer:
+def total(request: Request, answers: Sequence[ShareAnswer]) -> ShareAnswer:
     """Combine the answers of groups of shares."""
     found = [each for answer in answers for each in answer.found]
     lost = tuple(number for answer in answers for number in answer.lost)
-    return Answer((reduce(request.combine, found),) if found else (), lost)
+    return ShareAnswer((reduce(request.combine, found),) if found else (), lost)
 
 
 @contextmanager

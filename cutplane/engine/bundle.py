@@ -12,7 +12,7 @@ from scipy import sparse
 from cutplane.masters.base import HALF_SPACE
 from cutplane.masters.rows import products
 from cutplane.pieces.validation import Array
-from cutplane.proof.evidence import TRIVIAL, Rows, row_sizes
+from cutplane.proof.evidence import TRIVIAL, EvidenceRows, row_sizes
 
 AGGREGATE = -1
 """The query number of a row that is a convex combination of dropped rows, negative because queries are
@@ -418,7 +418,7 @@ class Bundle:
         self._pinned = set(weights)
         return Proof(np.array(list(weights), dtype=np.int64), np.array(list(weights.values())))
 
-    def evidence(self, proof: Proof) -> tuple[Rows, Origins]:
+    def evidence(self, proof: Proof) -> tuple[EvidenceRows, Origins]:
         """Return the rows from queries, with their multipliers in a proof, and their origins.
 
         They include dropped rows in use, for example the rows that an aggregate combines.
@@ -430,13 +430,13 @@ class Bundle:
         multipliers = np.zeros(own.size)
         multipliers[places[inside]] = shares[inside]
         slopes = self.slopes if own.size == self._count else self.slopes[own]
-        rows = Rows(slopes, self.offsets[own], self.blocks[own], self.queries[own], multipliers)
+        rows = EvidenceRows(slopes, self.offsets[own], self.blocks[own], self.queries[own], multipliers)
         if not inside.all():
             gone = [self.retired[row] for row in ids[~inside].tolist()]
             matrix = _stacked(rows.slopes, rows_to_matrix([row.slope for row in gone], self.dim))
             columns: Any = *zip(*(row[1:] for row in gone), strict=True), shares[~inside]
             pairs = zip(rows[1:], columns, strict=True)
-            rows = Rows(matrix, *(np.append(mine, other).astype(mine.dtype) for mine, other in pairs))
+            rows = EvidenceRows(matrix, *(np.append(mine, other).astype(mine.dtype) for mine, other in pairs))
         return rows, Origins(self.points.only(self.points), self.duals.copy(), self.solutions.copy())
 
 

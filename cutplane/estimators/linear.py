@@ -32,7 +32,7 @@ from cutplane.estimators.formulation import (
     starting_point,
     unit_weight,
 )
-from cutplane.estimators.on_workers import Encoder, Examples, as_given, by_class, is_collection
+from cutplane.estimators.on_workers import Encoder, RemoteExamples, as_given, by_class, is_collection
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array, as_positive
@@ -46,7 +46,7 @@ _ROWS = 1 << 10
 
 
 @estimator
-class LinearPredictor(CertifiedEstimator):
+class LinearBase(CertifiedEstimator):
     """A linear predictor fitted by the engine, with a certificate.
 
     Parameters
@@ -147,7 +147,7 @@ class LinearPredictor(CertifiedEstimator):
 
 
 @estimator
-class LinearEstimator(Weighted, LinearPredictor):
+class LinearEstimator(Weighted, LinearBase):
     """A linear predictor that minimises a mean loss of examples.
 
     Parameters
@@ -203,7 +203,7 @@ class LinearEstimator(Weighted, LinearPredictor):
 
     def _declare_on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Any]:
         """Return the problems of examples in Dask collections, and the start of each solve."""
-        loss, data = self._loss(), Examples(X, y, sample_weight)
+        loss, data = self._loss(), RemoteExamples(X, y, sample_weight)
         self.n_features_in_ = data.n_features
         vars(self).pop("feature_names_in_", None)
         if data.names is not None:
@@ -221,7 +221,7 @@ class LinearEstimator(Weighted, LinearPredictor):
         self._digests = []
         return problems, [{"x0": first if x is None else x} for x in last]
 
-    def _encoders(self, data: Examples, loss: Loss) -> tuple[list[Encoder], float, float]:
+    def _encoders(self, data: RemoteExamples, loss: Loss) -> tuple[list[Encoder], float, float]:
         """Return the encoder of each problem, the total weight, and a bias to start from."""
         raise NotImplementedError
 
@@ -307,7 +307,7 @@ class LinearClassification(LinearEstimator, Classification):
         targets = [labels] if is_joint(loss) else self._against_rest(labels)
         return targets, self._weighed(y, labels, weights, self.class_weight)
 
-    def _encoders(self, data: Examples, loss: Loss) -> tuple[list[Encoder], float, float]:
+    def _encoders(self, data: RemoteExamples, loss: Loss) -> tuple[list[Encoder], float, float]:
         classes, totals = data.classes()
         targets, weights = self._encode(classes, totals, loss)  # one example for each class
         assert weights is not None
@@ -341,7 +341,7 @@ class LinearRegression(LinearEstimator, Regression):
     def _encode(self, y: Array, weights: Array | None, loss: Loss) -> tuple[list[Array], Array | None]:
         return [y], weights
 
-    def _encoders(self, data: Examples, loss: Any) -> tuple[list[Encoder], float, float]:
+    def _encoders(self, data: RemoteExamples, loss: Any) -> tuple[list[Encoder], float, float]:
         total, mean, spread = data.moments()
         return [as_given], total, first_bias(loss, mean + spread)
 

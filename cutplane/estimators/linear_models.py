@@ -22,9 +22,9 @@ from cutplane.estimators.formulation import (
     as_piece,
 )
 from cutplane.estimators.linear import (
+    LinearBase,
     LinearClassification,
     LinearEstimator,
-    LinearPredictor,
     LinearRegression,
 )
 from cutplane.exceptions import InvalidInputError
@@ -240,7 +240,7 @@ _NAMED: dict[str, Measure] = {"f1": FBeta(), "roc_area": RocArea(), "break_even"
 
 
 @estimator
-class MeasureClassifier(Classification, LinearPredictor):
+class MeasureClassifier(Classification, LinearBase):
     """A linear classifier of two classes, trained for a measure of all predictions, with a certificate.
 
         minimise  max over labellings v of Delta(y, v) + (1/m) sum_i (v_i - y_i) z_i + alpha Omega(w)
@@ -329,7 +329,7 @@ def _threshold(risk: MeasureRisk, coef: Array) -> float:
 
 
 @estimator
-class LinearRanker(LinearPredictor):
+class LinearRanker(LinearBase):
     """A linear ranking of the rows of each query, learnt from pairs of them, with a certificate.
 
         minimise  mean over pairs i, j with y_i < y_j of max(0, 1 + <w, x_i - x_j>) + alpha Omega(w)

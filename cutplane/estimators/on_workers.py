@@ -26,7 +26,7 @@ def is_collection(X: Any) -> bool:
     return callable(getattr(X, "__dask_graph__", None))
 
 
-class Examples:
+class RemoteExamples:
     """Dask arrays, or dataframes and series, of examples; none of it is fetched from the workers."""
 
     def __init__(self, X: Any, y: Any, sample_weight: Any):

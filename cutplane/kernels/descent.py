@@ -10,7 +10,7 @@ from scipy.linalg import get_lapack_funcs
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.dual import DualForm
-from cutplane.kernels.rows import Rows
+from cutplane.kernels.rows import KernelRows
 from cutplane.kernels.steps import MORE, ROW, measure, pair_steps, set_all_slopes, single_steps
 from cutplane.pieces.validation import Array
 
@@ -76,7 +76,7 @@ class Descent:
         The gap at b; of a part, a lower bound of the gap of all.
     """
 
-    def __init__(self, form: DualForm, rows: Rows, a: Array) -> None:
+    def __init__(self, form: DualForm, rows: KernelRows, a: Array) -> None:
         self.form, self.rows, self.a = form, rows, a
         self.rise, self.fall, self.r = np.empty_like(a), np.empty_like(a), np.empty_like(form.linear)
         largest = float(rows.diagonal.max())

@@ -12,7 +12,7 @@ from scipy import linalg, sparse
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels.base import Kernel, select_columns
 from cutplane.kernels.definite import check_definite
-from cutplane.kernels.rows import BlockSource, CachedRows, DenseRows, Rows, gather, product
+from cutplane.kernels.rows import BlockSource, CachedRows, DenseRows, KernelRows, gather, product
 from cutplane.pieces.validation import Array
 from cutplane.risks.matrix import as_matrix
 from cutplane.runtime.threads import run_chunks
@@ -83,7 +83,7 @@ class Gram(BlockSource):
         return self._diagonal
 
     @cached_property
-    def cache(self) -> Rows:
+    def cache(self) -> KernelRows:
         """The rows as solvers see them, shared by all."""
         return CachedRows(self, self.cache_bytes) if self._given is None else DenseRows(self._given)
 

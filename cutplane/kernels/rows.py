@@ -119,7 +119,7 @@ class BlockSource(ABC):
         return sum((a[part] @ self.rows(part) for part in parts), np.zeros(a.size))
 
 
-class Rows(ABC):
+class KernelRows(ABC):
     """Row i of K is ``slots[where[i]]`` if ``where[i] >= 0``; `used` is the time of its last use.
 
     Attributes
@@ -156,11 +156,11 @@ class Rows(ABC):
         """Return a new array with those rows and columns."""
 
     @abstractmethod
-    def part(self, chosen: Array) -> Rows:
+    def part(self, chosen: Array) -> KernelRows:
         """Return those rows, cut to those columns; a copy."""
 
 
-class DenseRows(Rows):
+class DenseRows(KernelRows):
     """All rows of an array, which is not copied."""
 
     complete = True
@@ -185,11 +185,11 @@ class DenseRows(Rows):
         gather(self.slots, chosen, chosen, out)
         return out
 
-    def part(self, chosen: Array) -> Rows:
+    def part(self, chosen: Array) -> KernelRows:
         return DenseRows(self.block(chosen))
 
 
-class CachedRows(Rows):
+class CachedRows(KernelRows):
     """Rows that a source computes, many at a time; of those, the most recently used are kept."""
 
     def __init__(self, source: BlockSource, cache_bytes: int) -> None:
@@ -273,7 +273,7 @@ class CachedRows(Rows):
             gather(self.slots, self.where[part], chosen, out[start : start + part.size])
         return out
 
-    def part(self, chosen: Array) -> Rows:
+    def part(self, chosen: Array) -> KernelRows:
         if (self.where[chosen] >= 0).all():
             return DenseRows(self.block(chosen))
         return CachedRows(_Part(self, chosen), 8 * chosen.size**2)
@@ -303,7 +303,7 @@ class RowByRow(BlockSource):
 class _Part(BlockSource):
     """Some rows of others, cut to the same columns."""
 
-    whole: Rows
+    whole: KernelRows
     chosen: Array
 
     @property
@@ -324,12 +324,12 @@ class _Part(BlockSource):
         return out
 
 
-def as_rows(K: Any, m: int, cache_bytes: int) -> Rows:
+def as_rows(K: Any, m: int, cache_bytes: int) -> KernelRows:
     """Return the rows of an array or of an object that computes them, or raise `InvalidInputError`."""
     if isinstance(K, RowSource):
         if int(K.n) != m:
             raise InvalidInputError(f"K has {K.n} rows, but there are {m} targets y.")
-        rows: Rows = CachedRows(RowByRow(K), cache_bytes)
+        rows: KernelRows = CachedRows(RowByRow(K), cache_bytes)
     else:
         if not isinstance(K, np.ndarray):
             raise InvalidInputError(

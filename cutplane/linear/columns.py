@@ -22,7 +22,7 @@ from cutplane.runtime.compiling import SUMS, routine
 _INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": True}
 
 
-class Columns:
+class DataColumns:
     """The columns `which` of the data; -1 stands for a column of ones.
 
     CSC and arrays with contiguous columns are read in place; the columns of other arrays are copied together,

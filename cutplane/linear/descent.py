@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
-from cutplane.linear.columns import Columns
+from cutplane.linear.columns import DataColumns
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.smoothing import Examples, bend_of_conjugate
 from cutplane.linear.terms import Terms, terms_of
@@ -45,7 +45,7 @@ _CORRECTIONS = 3
 """Newton steps on free coordinates, because each removes the rounding errors of the last."""
 
 
-class Descent:
+class LineDescent:
     """The state of `CoordinateDescent`: its position, the terms, the examples, and how exact it has to be."""
 
     def __init__(self, problem: Declaration, x: Array, z: Array):
@@ -193,12 +193,12 @@ class Descent:
         return WorkingSet(self.examples, self.terms.on(which), self.columns(which), which, self.position)
 
     @cached_property
-    def _columns_of_all(self) -> Columns:
+    def _columns_of_all(self) -> DataColumns:
         return self.columns(np.arange(self.position.x.size))
 
-    def columns(self, which: Array) -> Columns:
+    def columns(self, which: Array) -> DataColumns:
         """Return the columns of some coordinates."""
-        return Columns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
+        return DataColumns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
     def _add_cut(self, run: Run, factor: float, r: Array) -> None:
         """Add the cut of the multipliers; its slopes are recomputed, because `verify` recomputes them so."""

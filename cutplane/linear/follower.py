@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.linear.descent import Descent
+from cutplane.linear.descent import LineDescent
 from cutplane.linear.moves import CoordinateDescent, has_bends, newton_suits, usual_cost_of_newton
 from cutplane.linear.multiplier_method import MultiplierMethod, Steps, walk
 from cutplane.linear.predictor import predictions, predictor_of, regularized
@@ -35,7 +35,7 @@ class LinearFollower:
     def __init__(self, problem: Declaration, x0: Array | None = None):
         risk: Any = predictor_of(problem)
         x = problem.starting_point(x0)
-        self._descent = Descent(problem, x, predictions(risk, x))
+        self._descent = LineDescent(problem, x, predictions(risk, x))
         self._free = self._descent.terms.free
         self._descent.compresses = _few_columns(risk)
         self._descent.price = 0.0

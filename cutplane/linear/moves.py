@@ -36,7 +36,7 @@ from cutplane.pieces.capabilities import Capability, offers, require
 if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
     from cutplane.engine.run import Run
-    from cutplane.linear.descent import Descent
+    from cutplane.linear.descent import LineDescent
     from cutplane.linear.dual_ascent import Batches
     from cutplane.linear.multiplier_method import NewtonSteps
 
@@ -340,14 +340,14 @@ class CoordinateDescent(Method):
             return USUAL_FALL / (DESCENT + DESCENT_ENTRY * entries)
         return USUAL_FALL / (KINKED + KINKED_ENTRY * entries)
 
-    def start(self, run: Run) -> Descent:
+    def start(self, run: Run) -> LineDescent:
         """Begin at the best point."""
-        from cutplane.linear.descent import Descent
+        from cutplane.linear.descent import LineDescent
 
         point = run.anchor
-        return Descent(run.problem, point.x.copy(), np.array(point.image, dtype=np.float64))
+        return LineDescent(run.problem, point.x.copy(), np.array(point.image, dtype=np.float64))
 
-    def step(self, run: Run, state: Descent) -> Step:
+    def step(self, run: Run, state: LineDescent) -> Step:
         """Solve working sets, evaluate the point, and add the cut of the multipliers there."""
         return Step("descent", state, state.advance(run))
 
@@ -378,12 +378,12 @@ def lam_max(problem: Declaration) -> float:
     >>> [result.x.round(6).tolist() for result in path]
     [[0.0, 0.0], [0.0, 1.5]]
     """
-    from cutplane.linear.descent import Descent
+    from cutplane.linear.descent import LineDescent
 
     CoordinateDescent().check(problem)
     risk: Any = predictor_of(problem)
     x = np.zeros(problem.dim)
-    state = Descent(problem, x, np.zeros(risk.y.shape))
+    state = LineDescent(problem, x, np.zeros(risk.y.shape))
     terms, paid = state.terms, state.terms.costs > 0.0
     if state.examples.kinked:
         raise MissingCapabilityError(

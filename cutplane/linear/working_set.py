@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.linear.columns import Columns, parts_of
+from cutplane.linear.columns import DataColumns, parts_of
 from cutplane.linear.smoothing import Examples
 from cutplane.linear.sweeps import descend
 from cutplane.linear.terms import Terms
@@ -69,7 +69,9 @@ class WorkingSet:
     more than that step.
     """
 
-    def __init__(self, examples: Examples, terms: Terms, columns: Columns, which: Array, position: Position):
+    def __init__(
+        self, examples: Examples, terms: Terms, columns: DataColumns, which: Array, position: Position
+    ):
         self.examples = examples
         self.terms = terms
         self.columns = columns
@@ -244,7 +246,7 @@ def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, b
 class Compressed:
     """The factor L of the Gram matrix of all columns, with bends d of the losses: sweeps read no example."""
 
-    def __init__(self, columns: Columns, d: Array):
+    def __init__(self, columns: DataColumns, d: Array):
         self._everywhere = np.arange(columns.which.size)
         self.columns, self.gram = columns, columns.gram(self._everywhere, d)
         self._bends = np.diag(self.gram).copy()

@@ -13,7 +13,7 @@ from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Verification
 from cutplane.proof.dual import DualFunction
-from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, Problem, dense, row_sizes
+from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, ProvableProblem, dense, row_sizes
 from cutplane.proof.exact import checked, declared
 from cutplane.proof.oracle import Oracle
 from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, ORACLE, REACH, RECOMPUTED, ROUNDING
@@ -30,7 +30,7 @@ _NEARBY = 0.0, 1e-15, 1e-14, 1e-13, 1e-12
 """Steps to the other side of a kink, relative to the point, because its image is off by as much."""
 
 
-def audit(certificate: Certificate, problem: Problem) -> Verification:
+def audit(certificate: Certificate, problem: ProvableProblem) -> Verification:
     """Ask for every row in use again, and compute both bounds from the answers."""
     oracle, problems = Oracle(problem), list[str]()
     upper = _upper(certificate, oracle, problems)
@@ -47,7 +47,9 @@ def audit(certificate: Certificate, problem: Problem) -> Verification:
     return Verification(not problems, lower, upper, used.size, tuple(problems))
 
 
-def exact_audit(certificate: Certificate, problem: Problem, of: Certificate, stated: Problem) -> Verification:
+def exact_audit(
+    certificate: Certificate, problem: ProvableProblem, of: Certificate, stated: ProvableProblem
+) -> Verification:
     """Compute both bounds in rational arithmetic, from multipliers of the examples by the cuts `of` a solve.
 
     `stated` is the problem in the variables of the solve.
@@ -145,7 +147,7 @@ def _by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tupl
     return best, error
 
 
-def example_multipliers(certificate: Certificate, problem: Problem) -> Array:
+def example_multipliers(certificate: Certificate, problem: ProvableProblem) -> Array:
     """Return the mean over the cuts in use of the derivatives of the losses, of all terms of the risk.
 
     An example without a cut gets 0, which may be a bad multiplier but never a wrong bound.

@@ -16,7 +16,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only, set_fields
 from cutplane.pieces.validation import Array
-from cutplane.proof.evidence import Problem, memory_of
+from cutplane.proof.evidence import ProvableProblem, memory_of
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Certificate:
             }
         )
 
-    def verify(self, problem: Problem | None = None, exact: bool = False) -> Verification:
+    def verify(self, problem: ProvableProblem | None = None, exact: bool = False) -> Verification:
         """Recompute both bounds from the oracles alone, or in rational arithmetic from the data alone.
 
         Each cut with a positive multiplier is asked for again at its query point; the lower bound is the

@@ -14,7 +14,7 @@ from cutplane.pieces.capabilities import Capability, ability, ask
 from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.proof.bound import Combination, bound_of, combine
-from cutplane.proof.evidence import HALF_SPACE, Problem, dense, row_sizes
+from cutplane.proof.evidence import HALF_SPACE, ProvableProblem, dense, row_sizes
 from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, FLAT, LEFT, ORACLE, REACH, ROUNDING, gamma
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.risks.base import Risk
@@ -71,7 +71,7 @@ class DualFunction:
     problem : Problem
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ProvableProblem):
         self.problem = problem
         self.simple = problem.separable
         self.free = np.empty(0, dtype=np.int64)
@@ -265,7 +265,7 @@ class DualFunction:
         return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
 
 
-def _open_sides(problem: Problem) -> Array:
+def _open_sides(problem: ProvableProblem) -> Array:
     """Return where neither regularizer nor set bounds x from below, and from above; shape (2, dim)."""
     unregularized = unregularized_by(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)

@@ -26,7 +26,7 @@ class Standard(Protocol):
     """A problem in other variables, and the change of variables."""
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> ProvableProblem:
         """The problem in them."""
         ...
 
@@ -36,7 +36,7 @@ class Standard(Protocol):
         ...
 
 
-class Problem(Protocol):
+class ProvableProblem(Protocol):
     """The parts of a declared problem that proofs read."""
 
     dim: int
@@ -60,7 +60,7 @@ class Problem(Protocol):
         """Tell whether x lies in the simple part of X."""
         ...
 
-    def within(self, reach: float) -> Problem:
+    def within(self, reach: float) -> ProvableProblem:
         """Return the problem with no coordinate larger than the reach."""
         ...
 
@@ -73,7 +73,7 @@ class Problem(Protocol):
         ...
 
 
-class Rows(NamedTuple):
+class EvidenceRows(NamedTuple):
     """Cuts and half-spaces, with multipliers; see `Certificate`."""
 
     slopes: Any

@@ -59,7 +59,7 @@ def _vector(numbers: Any, dim: int, default: Fraction) -> list[Fraction]:
     return [default] * dim if numbers is None else fractions(np.broadcast_to(numbers, (dim,)))
 
 
-class Curve:
+class ExactLoss:
     """A function of one variable with the derivative slopes[j] + curvatures[j] s on piece j."""
 
     def __init__(self, loss: Any):
@@ -103,7 +103,7 @@ class Example:
 
     weight: Fraction
     row: Row
-    curve: Curve
+    curve: ExactLoss
     factor: Fraction
     shift: Fraction
 
@@ -150,7 +150,7 @@ class Declared:
             raise MissingCapabilityError(
                 f"{loss!r} has no exact check, because it has no outline; call verify() without exact=True."
             )
-        rows, curve, targets = _rows(X), Curve(loss), fractions(y)
+        rows, curve, targets = _rows(X), ExactLoss(loss), fractions(y)
         weights = _vector(weights, len(rows), ONE)
         total = sum(weights) if normalize else ONE
         for row, target, weight in zip(rows, targets, weights, strict=True):

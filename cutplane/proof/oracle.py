@@ -14,7 +14,7 @@ from cutplane.exceptions import InfeasibleError, OracleError
 from cutplane.pieces.answers import describe, is_finite, name_of, show, slopes_of, solutions_of, values_of
 from cutplane.pieces.capabilities import Capability, ability
 from cutplane.pieces.validation import Array
-from cutplane.proof.evidence import Problem
+from cutplane.proof.evidence import ProvableProblem
 from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, ORACLE, OVERFLOWS, gamma
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
 from cutplane.sets.base import HalfSpaces, Separator
@@ -70,7 +70,7 @@ class Point:
 class Oracle:
     """Evaluates the oracles of a problem, and checks their answers."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: ProvableProblem):
         self.problem = problem
         self.risk = problem.risk
         self.imaged = isinstance(problem.risk, ImagedRisk)

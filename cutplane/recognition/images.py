@@ -198,7 +198,7 @@ def _find(core: Core, parts: Any) -> int | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LossTerm:
     """sum_i weight_i h(u_i), with u an image, and h a curve or the name of a smooth atom of cvxpy.
 
     `expression` is the same sum in cvxpy.
@@ -217,7 +217,7 @@ class Rows:
         constant, slope, _ = self.function.coefficients[0]
         return float(constant), float(slope)
 
-    def joined(self, new: Rows) -> Rows | None:
+    def joined(self, new: LossTerm) -> LossTerm | None:
         """Return the sum with another term as one term, if both are functions of the same data."""
         if not (self.image.has_data and new.image.has_data) or not isinstance(new.function, Curve):
             return None
@@ -238,7 +238,7 @@ class Rows:
         curve = self.function.plus(new.function.of(*lines).times(float(factors[0])))
         return replace(self, function=curve, expression=total)
 
-    def _folded(self, new: Rows) -> Image | None:
+    def _folded(self, new: LossTerm) -> Image | None:
         """Return the v = +-u with ln(1 + exp(v)) = ln(1 + exp(u)) - y u, if `new` is -y u with y = 0 or 1."""
         line = new.linear
         ratio = self.image.ratio(new.image) if line and self.function == "logistic" else None
@@ -253,10 +253,10 @@ class Rows:
         return self.image.times(1.0 - 2.0 * labels)
 
 
-def stacked(terms: list[Rows]) -> list[Rows]:
+def stacked(terms: list[LossTerm]) -> list[LossTerm]:
     """Return the terms with the terms of a single row, such as a loop over the examples, in one."""
-    groups: list[list[Rows]] = []
-    others: list[Rows] = []
+    groups: list[list[LossTerm]] = []
+    others: list[LossTerm] = []
     for rows in terms:
         if rows.weight.size > 1 or any(core.X is None and not core.is_bias for core, _ in rows.image.parts):
             others.append(rows)
@@ -267,7 +267,7 @@ def stacked(terms: list[Rows]) -> list[Rows]:
     return [*others, *(group[0] if len(group) == 1 else _stack(group) for group in groups)]
 
 
-def _is_alike(known: Rows, new: Rows) -> bool:
+def _is_alike(known: LossTerm, new: LossTerm) -> bool:
     """Tell whether two terms of a row each have one function of the same variables."""
     h, k = known.function, new.function
     alike = h.agrees(k) if isinstance(h, Curve) and isinstance(k, Curve) else h is k
@@ -275,7 +275,7 @@ def _is_alike(known: Rows, new: Rows) -> bool:
     return alike and next(sources) == next(sources)
 
 
-def _stack(group: list[Rows]) -> Rows:
+def _stack(group: list[LossTerm]) -> LossTerm:
     images = [rows.image for rows in group]
     parts = []
     for i, (core, _) in enumerate(images[0].parts):
@@ -286,7 +286,7 @@ def _stack(group: list[Rows]) -> Rows:
         parts.append((core, np.concatenate([image.parts[i][1] for image in images])))
     image = Image(tuple(parts), np.concatenate([image.shift for image in images]))
     weight = np.concatenate([rows.weight for rows in group])
-    return Rows(group[0].function, image, weight, cp.sum(cp.hstack([rows.expression for rows in group])))
+    return LossTerm(group[0].function, image, weight, cp.sum(cp.hstack([rows.expression for rows in group])))
 
 
 class Stack:

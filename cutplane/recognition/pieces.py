@@ -18,7 +18,7 @@ from cutplane.problem import Problem
 from cutplane.recognition.images import (
     Core,
     Image,
-    Rows,
+    LossTerm,
     Stack,
     at_zero,
     dense,
@@ -102,7 +102,7 @@ def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
 # Risks
 
 
-def _linear_risk(rows: Rows, stack: Stack) -> tuple[LinearRisk, float] | None:
+def _linear_risk(rows: LossTerm, stack: Stack) -> tuple[LinearRisk, float] | None:
     """Return rows as (risk, constant), with the user's matrix if it fits x; None if they are no loss."""
     image, bias = rows.image, _bias(rows.image)
     data = next(((core, scale) for core, scale in image.parts if core.X is not None), image.parts[0])
@@ -179,7 +179,9 @@ def _scaled(matrix: Any, factors: Array) -> Any:
     return factors[:, np.newaxis] * matrix
 
 
-def _multiclass_risk(scores: Scores, rows: list[Rows], stack: Stack) -> tuple[MulticlassRisk, Rows] | None:
+def _multiclass_risk(
+    scores: Scores, rows: list[LossTerm], stack: Stack
+) -> tuple[MulticlassRisk, LossTerm] | None:
     """Return the risk of scores minus the scores of the observed classes, and the rows with the latter."""
     if [v.id for v in stack.variables] != [scores.variable.id] or not (scores.weight > 0.0).all():
         return None
@@ -192,7 +194,7 @@ def _multiclass_risk(scores: Scores, rows: list[Rows], stack: Stack) -> tuple[Mu
     return None
 
 
-def _labels(scores: Scores, rows: Rows) -> Array | None:
+def _labels(scores: Scores, rows: LossTerm) -> Array | None:
     """Return the class whose score the rows take from each example; None if they are another function."""
     if not rows.linear or len(rows.image.parts) != 1:
         return None
@@ -221,7 +223,7 @@ class _Penalty:
         self._form: Any = None
         self.constant = 0.0
 
-    def takes(self, rows: Rows) -> bool:
+    def takes(self, rows: LossTerm) -> bool:
         """Add rows, if they are of this kind; tell whether they are."""
         curve, shift = rows.function, rows.image.shift
         if not isinstance(curve, Curve) or (rows.weight < 0.0).any():

@@ -17,7 +17,7 @@ import numpy as np
 from cutplane.pieces.validation import Array
 from cutplane.recognition.images import (
     Image,
-    Rows,
+    LossTerm,
     dense,
     flat,
     image_of,
@@ -56,7 +56,7 @@ class Reading:
     """
 
     constant: float = 0.0
-    rows: list[Rows] = field(default_factory=list)
+    rows: list[LossTerm] = field(default_factory=list)
     quadratics: list[tuple[float, Any]] = field(default_factory=list)
     scores: list[Scores] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
@@ -66,7 +66,7 @@ def read(expression: Any, sign: float) -> Reading:
     """Return a scalar expression, times 1 or -1, as a sum; rows of equal data are joined."""
     reading = Reading()
     _walk(reading, expression, np.full(1, sign))
-    together: list[Rows] = []
+    together: list[LossTerm] = []
     for rows in sorted(stacked(reading.rows), key=lambda rows: rows.linear is not None):
         for i, known in enumerate(together):
             if (both := known.joined(rows)) is not None:
@@ -168,17 +168,17 @@ _SUMS: dict[str, Callable[[Any, Array], _Parts]] = {
 """Expressions that are sums: the expressions and weights of their terms, or None if they are not read so."""
 
 
-def _rows(expression: Any, kind: str, weight: Array) -> Rows | None:
+def _rows(expression: Any, kind: str, weight: Array) -> LossTerm | None:
     """Return rows of an expression: its entries, or the entries that an atom sums."""
     if kind in ("exp", "logistic") and expression.args[0].is_affine():
-        return Rows(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
+        return LossTerm(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
     inner, outer = _summed(expression, kind) or (expression, None)
     found = _function(inner)
     if found is None or found[1] is None:
         return None
     curve = outer(found[0]) if outer else found[0]
     spread = np.full(inner.size, weight[0]) if outer else weight
-    return None if curve is None else Rows(curve, found[1], spread, _weighted(expression, weight))
+    return None if curve is None else LossTerm(curve, found[1], spread, _weighted(expression, weight))
 
 
 def _summed(expression: Any, kind: str) -> tuple[Any, Callable[[Curve], Curve | None]] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.linear.descent import Descent
+from cutplane.linear.descent import LineDescent
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.linear.working_set import Position
@@ -62,7 +62,7 @@ class L1Path(PathWalker):
         risk: Any = predictor_of(problem)
         terms: Any = terms_of(problem)
         m, dim = risk.X.shape[0], problem.dim
-        start = Descent(problem, np.zeros(dim), np.zeros(m))
+        start = LineDescent(problem, np.zeros(dim), np.zeros(m))
         paid = terms.costs > 0.0
         start.slopes_without(paid)
         self.problem, self.terms, self.weights = problem, terms, risk.weights
@@ -85,9 +85,9 @@ class L1Path(PathWalker):
         self.keep("starts")
 
     @cached_property
-    def ending(self) -> Descent:
+    def ending(self) -> LineDescent:
         """Coordinate descent from where the path ended, which proves the bounds."""
-        return Descent(self.problem, self.x.copy(), self.predictions(self.x))
+        return LineDescent(self.problem, self.x.copy(), self.predictions(self.x))
 
     def prove(self, run: Run) -> str | None:
         return self.ending.advance(run)
