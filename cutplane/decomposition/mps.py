@@ -20,7 +20,7 @@ from cutplane.pieces.validation import Array
 T = TypeVar("T")
 
 _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
-"""The fields of a line in the fixed format, of which names may contain blanks."""
+"""Columns of the fields of a line in the fixed format, because names may contain blanks there."""
 _INFINITE = 1e20
 """The size from which a bound is infinite, because writers of MPS files without inf write 1e20 or 1e30."""
 _LARGEST = 1e15

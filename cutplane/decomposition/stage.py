@@ -14,7 +14,8 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 REACH = 10.0
-"""Bound of a y without bounds, relative to the numbers of its stage, to charge residuals of a solver."""
+"""Bound of a y without bounds relative to the numbers of its stage, because residuals of a solver are charged
+over it."""
 FEASIBLE = 1e-7
 """Violation relative to the right-hand side below which there is a y, because solvers are as inexact."""
 

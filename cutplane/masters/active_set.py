@@ -26,16 +26,29 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
+"""Statuses of a solve, numbers because compiled routines return them."""
 EQUATION = -2
+"""Group of a variable of any sign, negative because groups with a sum count from 0."""
 
 _EPS = 2.0**-52
-_RIDGE = 1e-13  # relative to the diagonal; some hundred times its rounding
-_NOISE = 8.0 * _EPS  # the rounding error of a gradient, relative to its terms
-_FLAT = 2e-14  # a curvature this small, relative to the lengths it comes from, is rounding
-_TINY = 1e-300  # keeps quotients of zeros finite
-_IDLE = 20  # moves without a gain beyond rounding, after which no more is to be had
-_SETTLED = 1e-3  # the score of a free variable that leaves the factor's errors aside, relative to the best
-_SLICE = 1e7  # operations between two looks at the clock and at the keyboard: a hundredth of a second
+"""Distance from 1 to the next number, because rounding errors are multiples of it."""
+_RIDGE = 1e-13
+"""Ridge relative to the diagonal, because some hundred times its rounding error keeps pivots of dependent
+rows positive."""
+_NOISE = 8.0 * _EPS
+"""Rounding error of a gradient relative to its terms, because the last bits of a few roundings add up."""
+_FLAT = 2e-14
+"""Curvature relative to the squared length of its terms that counts as zero, because sums that cancel have
+such rounding errors."""
+_TINY = 1e-300
+"""Summand of denominators and of noise, because quotients by a zero of the diagonal stay finite."""
+_IDLE = 20
+"""Steps without a gain beyond rounding until a solve stops, because no more is to be gained then."""
+_SETTLED = 1e-3
+"""Largest score of a free variable, relative to the best one, with which another variable enters at once,
+because smaller ones are errors of the factor."""
+_SLICE = 1e7
+"""Operations between two checks of the clock and the keyboard, because they take a hundredth of a second."""
 
 
 @routine(fastmath=SUMS)

@@ -29,10 +29,14 @@ from cutplane.regularizers.base import Minimum, Regularizer
 from cutplane.regularizers.separable import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
 
-_ENOUGH = 1e-6  # a gap this small, relative to the value, is not worth a second backend
+_ENOUGH = 1e-6
+"""Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
 _TOO_FAR = 1e3
-"""Auxiliaries may be squares: in a unit so much smaller than the solution a proof does not reach them."""
-_ROUNDING = 1e-12  # a proof of infeasibility exceeds this, relative to the terms of its sum
+"""Size of the solution in units from which the unit is changed, because auxiliaries may be squares, which a
+proof does not reach in so small a unit."""
+_ROUNDING = 1e-12
+"""Excess relative to the terms of its sum from which infeasibility is proven, because a smaller one may be
+rounding error."""
 
 
 class InnerMinimum:

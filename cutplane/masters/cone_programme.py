@@ -106,7 +106,7 @@ _OSQP = CarefulOSQP()
 
 FAR = 1e6
 """Distance from the origin within which infeasibility is proven, in the largest coordinate and relative to
-the sides of the constraints."""
+the sides of the constraints, because farther out the residual of the multipliers can outweigh the proof."""
 
 _DIVERGED = 1e100
 """Entries above this are no solution, because their squares would overflow."""

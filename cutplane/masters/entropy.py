@@ -25,27 +25,51 @@ from cutplane.regularizers.entropy import RelativeEntropy
 from cutplane.runtime.deadline import check_time
 from cutplane.sets.box import box_corner
 
-_ROUNDS, _LAST_ROUNDS = 40, 100  # Newton steps before the path is taken, and at its end
-_STAGE_ROUNDS = 15  # Newton steps per stage of the path
-_STEPS = 4.0  # the ratio of two weights on the path, between which Newton's method converges
-_STAGE_GAP = 0.01  # the gap at which a stage ends, relative to its weight: what x depends on
-_EXACT = 1e-10  # a gap this small, relative to the terms of its sum, is not worth another step
-_CREDIBLE = 1e-8  # an answer with this gap, relative to the terms, is not a failure
-_ROUNDING = 1e-16  # the resolution of a gap, relative to the largest slope
-_FAR = 100.0  # how far to go along a ray, in units of lam
-_LONG = 1e3  # a step so long, where multipliers of cuts are at most 1, cancels digits of A'a
-_DRIFT = 1e-9  # a point this far from the simplices is corrected
-_SHARE = 0.01  # of the gap, to which a step is computed
-_IDLE = 1e-6  # the share of the mean mass below which a coordinate adds nothing to a curvature that only
-# steps depend on
-_FLAT = 0.3  # the derivative that an inexact line search leaves, relative to that at its start
-_TINY = 1e-300  # keeps a quotient finite
-_TRIALS = 40  # bisections that leave 1e-12 of a step
-_CHUNK = 1024  # columns whose products stay in the cache
-_MANY = 2000  # coordinates from which it was faster than HiGHS in runs of boosting
-_COST = 10.0  # what the entropy may cost, in units of the accuracy asked for
-_FINE = 0.5  # the least cost of the entropy for which Newton's method pays, in units of max |slope| / dim
-_ONE_POINT = 1e-9  # caps that sum to 1 up to this leave one point
+_ROUNDS, _LAST_ROUNDS = 40, 100
+"""Newton steps before the path is taken, and at its end, more because no other way follows."""
+_STAGE_ROUNDS = 15
+"""Newton steps in a stage of the path, few because the stage before gives a close start."""
+_STEPS = 4.0
+"""Ratio of successive weights on the path, because Newton's method converges from one to the next."""
+_STAGE_GAP = 0.01
+"""Gap at which a stage ends relative to its weight, because x depends on their ratio."""
+_EXACT = 1e-10
+"""Gap relative to the terms of its sum that ends a solve, because it is not worth another step."""
+_CREDIBLE = 1e-8
+"""Gap of an accepted answer relative to the terms, because Newton's method may stop above `_EXACT` where lam
+is small."""
+_ROUNDING = 1e-16
+"""Resolution of a gap relative to the largest slope, because float64 has 16 digits."""
+_FAR = 100.0
+"""Length of a step along a ray in units of lam, because the quadratic model has no maximiser on it."""
+_LONG = 1e3
+"""Entry of a step from which A'a is computed from its terms, because digits cancel where multipliers of cuts
+are at most 1."""
+_DRIFT = 1e-9
+"""Distance from the simplices from which a step is corrected, because a smaller one is rounding error."""
+_SHARE = 0.01
+"""Tolerance of a Newton step relative to the gap, because the next step corrects the rest."""
+_IDLE = 1e-6
+"""Share of the mean mass below which a coordinate is omitted from a curvature, because only steps depend on
+it."""
+_FLAT = 0.3
+"""Derivative at the end of a line search relative to its start, because the next Newton step corrects an
+inexact one."""
+_TINY = 1e-300
+"""Least denominator, because a quotient must be finite."""
+_TRIALS = 40
+"""Bisections of a step, because they end at 1e-12 of it."""
+_CHUNK = 1024
+"""Columns that are multiplied at once, because their products stay in the cache."""
+_MANY = 2000
+"""Coordinates from which the entropy is tried first, because it was faster than HiGHS in runs of boosting."""
+_COST = 10.0
+"""Highest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the error that may
+remain."""
+_FINE = 0.5
+"""Least cost of the entropy in units of max |slope| / dim, because Newton's method does not pay below it."""
+_ONE_POINT = 1e-9
+"""Relative excess over 1 of a sum of caps that has one point, because caps are rounded."""
 
 
 class EntropyMaster:

@@ -24,6 +24,7 @@ from cutplane.proof.evidence import row_sizes
 from cutplane.runtime.deadline import check_time, seconds_left
 
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+"""Values of the option `simplex_strategy`, because HiGHS takes numbers for it."""
 
 _FEW_VARIABLES = 100
 """Number of variables up to which cuts are columns, because these were faster in runs of cutting planes."""

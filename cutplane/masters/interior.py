@@ -24,12 +24,14 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 100
+"""Most steps of a solve, because rounding errors could keep it from ending."""
 _EXACT = 1e-11
-"""A gap, and residuals, below this share of their terms are rounding."""
+"""Gap and residuals relative to their terms that end a solve, because smaller ones are rounding errors."""
 _CREDIBLE = 1e-7
-"""The same where no step makes them smaller."""
+"""Gap of an accepted answer relative to its terms, because rounding errors may end the steps above
+`_EXACT`."""
 _BACK = 0.995
-"""The share of the way to the boundary that a step goes."""
+"""Share of the way to the boundary in a step, because slacks and multipliers must stay positive."""
 
 
 class InteriorPoint:

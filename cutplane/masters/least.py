@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from cutplane.masters.certificates import InnerMinimum
 
 _SIZES = 1.0, 2.0**20
-"""Of the largest cost as HiGHS sees it. Its reduced costs may have the wrong sign by 1e-9, which is charged
-over the whole range of a variable; the larger size makes them last bits, where the smaller is not enough."""
+"""Sizes of the largest cost as HiGHS sees it, because its reduced costs may have the wrong sign by 1e-9,
+which is charged over the whole range of a variable; the larger size makes them last bits, where the smaller
+is not enough."""
 _KEPT = 30
-"""Solutions that are kept: a product with them takes a hundredth of a linear programme."""
+"""Solutions that are kept, because a product with them takes a hundredth of a linear programme."""
 
 
 class SolvedMinimum:

@@ -17,22 +17,39 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
-_REFINEMENTS = 50  # solves from exact gradients, because each but the last gains digits
-_EXACT = 1e-13  # a gap, relative to the terms of the objective, below which it is rounding
-_ROUNDING = 1e-12  # the same of a constraint, relative to its terms
-_CREDIBLE = 1e-7  # a gap, relative to the terms, that is accepted where rounding stopped the active set
-_CREDIBLE_IN_BOX = 1e-9  # the same over a box, and of a violation, where no step remains
-_RESOLUTION = 1e-16  # of a number, relative to itself
-_FAR = 1e3  # distances to half-spaces; without a common point nearer than these they are infeasible
-_KEPT = 2**15  # entries from which a product with the rows costs more than to compare x with the last one
-_ROUNDS = 15  # Newton steps from the last active bounds, because two or three usually suffice
-_LAST_ROUNDS = 60  # the same at the end of the path, because no other way follows
-_PATH = tuple(10.0**k for k in range(6, 0, -1))  # stiffness of the problems of the path
-_ENDLESS = 1e100  # a line search that reaches this does not end
-_LEAP = 1e3  # the largest factor of a step without a bracket
-_SUMMED = 2e-14  # the rounding error of a sum of some hundred terms, relative to them
-_BRACKET = 2.0**-50  # a bracket of neighbouring numbers
-_AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0  # pieces of coordinates that are fixed
+_REFINEMENTS = 50
+"""Solves from exact gradients, because each except the last gains digits."""
+_EXACT = 1e-13
+"""Gap relative to the terms of the objective that ends a solve, because it is rounding error."""
+_ROUNDING = 1e-12
+"""Violation of a constraint relative to its terms that counts as zero, because it is rounding error."""
+_CREDIBLE = 1e-7
+"""Gap relative to the terms that is accepted at the end, because rounding errors stop the active set."""
+_CREDIBLE_IN_BOX = 1e-9
+"""Gap over a box, and violation, relative to the terms, accepted because no step remains."""
+_RESOLUTION = 1e-16
+"""Error of a number relative to itself, because float64 has 16 digits."""
+_FAR = 1e3
+"""Distance, relative to the half-spaces' distances, without a common point from which they are infeasible,
+because a rounded combination of them excludes no farther points."""
+_KEPT = 2**15
+"""Entries from which x is compared with the last one, because a product with the rows costs more."""
+_ROUNDS = 15
+"""Newton steps from the last active bounds, because two or three usually suffice."""
+_LAST_ROUNDS = 60
+"""Newton steps at the end of the path, because no other way follows."""
+_PATH = tuple(10.0**k for k in range(6, 0, -1))
+"""Stiffness of the problems of the path, because each solution is a close start for the next problem."""
+_ENDLESS = 1e100
+"""Length of a line search that does not end, because a bounded dual turns earlier."""
+_LEAP = 1e3
+"""Largest factor of a step without a bracket, because the pieces ahead are unknown."""
+_SUMMED = 2e-14
+"""Rounding error of a sum relative to its terms, because some hundred of them add up."""
+_BRACKET = 2.0**-50
+"""Relative width of a bracket that ends a search, because its ends are neighbouring numbers."""
+_AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0
+"""Pieces of coordinates that are fixed, above 1 because signs stand for the free ones."""
 
 
 class Answer(NamedTuple):

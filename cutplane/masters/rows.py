@@ -15,10 +15,11 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
 
 _ROUNDING = 1e-14
+"""Least unit of slopes relative to the offsets, because smaller slopes are lost in their rounding errors."""
 _LONG = 1000
-"""Columns from which on to gather some of them can pay."""
+"""Columns from which some are gathered, because gathering does not pay for fewer."""
 _SPARSE = 8
-"""A column that is gathered takes about as long as so many that are read in order."""
+"""Columns per gathered one, because it takes about as long as so many that are read in order."""
 
 
 class Sides(NamedTuple):

@@ -30,26 +30,44 @@ from cutplane.pieces.validation import Array
 from cutplane.regularizers.separable import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
-_MANY = 2000  # rows of a set, because their Gram matrix takes 32 MB
+_MANY = 2000
+"""Rows of a set, because their Gram matrix takes 32 MB."""
 
-_ROUNDS = 100  # of a level search, because so many bisect a ratio of 1e30 to the last digit
-_PATIENCE = 10  # Newton steps from below that are trusted without a lower end of the bracket
-_ROUNDING = 1e-14  # the violation of a level, relative to the terms
-_LEAP = 100.0  # the factor of tau while there is no upper end of the bracket
-_DROP = 0.01  # the same while there is no lower end
-_FAR = 1e9  # distance, relative to the step, at which a missed level is below the model
-_STILL = 1e-12  # a speed below this, relative to the step's square, is rounding
-_NEGLIGIBLE = 1e-14  # a prox term as stiff as 1 / this allows no step larger than rounding
-_BRACKET = 4e-16  # a bracket of neighbouring numbers
+_ROUNDS = 100
+"""Steps of a level search, because so many bisect a ratio of 1e30 to the last digit."""
+_PATIENCE = 10
+"""Newton steps from below without a lower end of the bracket, because later ones need one to end."""
+_ROUNDING = 1e-14
+"""Violation of a level relative to the terms that counts as zero, because it is rounding error."""
+_LEAP, _DROP = 100.0, 0.01
+"""Factors of tau without an upper and without a lower end of the bracket, because there is no middle."""
+_FAR = 1e9
+"""Distance relative to the step within which an infeasible level is excluded, because a slope that is not
+exactly zero excludes no farther points."""
+_STILL = 1e-12
+"""Speed relative to the step's square that counts as zero, because it is rounding error."""
+_NEGLIGIBLE = 1e-14
+"""Longest step by the slopes relative to the distance of the answer that ends a search, because it is
+rounding error of that distance."""
+_BRACKET = 4e-16
+"""Relative width of a bracket that ends a search, because its ends are neighbouring numbers."""
 
-_STEPS = 60  # of the centre of unweighted coordinates, because a few suffice with the right stiffness
-_STIFFNESS = 1e3  # spread of the rows in unweighted coordinates relative to the other ones
-_FALLING = 0.3  # the ratio of successive slopes above which the stiffness grows
-_BOOST = 30.0  # the factor of the stiffness then
-_ZERO = 1e-15  # a slope below this, relative to the slopes that it is a mean of, is zero
-_ACCEPTED = 1e-12  # the same where it decreases no further
-_HULL = 1e-9  # the same in the test whether the mean can be zero
-_SAME = 1e-12  # a spread below this, relative to the mean square, is rounding
+_STEPS = 60
+"""Steps of the centre of unweighted coordinates, because a few suffice with the right stiffness."""
+_STIFFNESS = 1e3
+"""Spread of the rows in unweighted coordinates relative to the other ones, because a small weight around the
+centre needs few steps."""
+_FALLING, _BOOST = 0.3, 30.0
+"""Ratio of successive slopes above which the stiffness grows, and its factor, because a smaller weight needs
+fewer steps."""
+_ZERO = 1e-15
+"""Mean slope relative to its terms that is zero, because it is rounding error."""
+_ACCEPTED = 1e-12
+"""Mean slope relative to the largest ones that is accepted, because it decreases no further."""
+_HULL = 1e-9
+"""Mean slope relative to its terms that can be zero, because a solve minimises its square up to rounding."""
+_SAME = 1e-12
+"""Spread relative to the mean square that counts as zero, because it is a difference of rounded numbers."""
 
 
 class SimplexQP:

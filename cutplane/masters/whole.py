@@ -25,9 +25,10 @@ size of solutions, and their sums, relative to the objective, are some thousand 
 _COARSEST = 1e-10
 """The loosest tolerance, because interior points gain a digit or two in an iteration."""
 _ENOUGH = 1e-6
-"""A gap this small, relative to the value, is not worth a second backend."""
+"""Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
 _SAME = 1e-7
-"""How well the objective of a cone programme agrees with the function that it states, relative to it."""
+"""Difference between the objective of a cone programme and the function that it states, relative to them,
+because auxiliaries are off by some thousand tolerances."""
 
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:

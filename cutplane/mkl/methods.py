@@ -31,7 +31,7 @@ _FARTHEST = 10.0
 _HALVINGS = 30
 """Halvings of a step, because a shorter one changes nothing but the last digits."""
 _NOISE = 1e-13
-"""Relative rise of the objective that counts as rounding error."""
+"""Relative rise of the objective that counts as rounding error, because it is a sum of rounded terms."""
 _FLAT = 1e-12
 """Rising slope relative to the steepest one that counts as rounding error, because forms are sums."""
 

@@ -35,7 +35,8 @@ _FLOOR = 1e-14
 _AGREEMENT = 1e-9
 """Relative difference of equal objectives, because both are sums of rounded terms."""
 _LISTING = 100.0
-"""Multiplications in the time in which Python adds a factor to a product."""
+"""Multiplications in the time in which Python adds a factor to a product, because they are the unit of
+work."""
 
 
 class PolynomialMKL:

@@ -17,7 +17,7 @@ _potrf, _potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 _ACCURACY = 1e-12
 """Squared error of conjugate gradients relative to the dual value, because steps need about six digits."""
 _MANY = 8
-"""Iterations of conjugate gradients after which factoring the system again is cheaper."""
+"""Iterations of conjugate gradients until the system is factored again, because factoring is cheaper then."""
 _MOST = 60
 """Iterations after factoring, because only a system that is singular up to rounding needs more."""
 _SMALL = 1e-6
@@ -25,7 +25,7 @@ _SMALL = 1e-6
 _SETTLED = 1e-3
 """Scale at which it is multiplied into the weights, because the average is a difference of larger numbers."""
 _FORGETTING = 0.05
-"""Share of a new entry in the mean square of uniform sampling, which follows some twenty entries."""
+"""Share of a new entry in the mean square of uniform sampling, because it follows some twenty entries."""
 
 Sampling = Literal["importance", "uniform"]
 

@@ -17,7 +17,8 @@ from cutplane.runtime.compiling import SUMS, routine
 
 _LARGEST = float(np.finfo(np.float64).max)
 _OPERATIONS = 12
-"""Operations in a row, at most, between the numbers of a piece and the least value of one coordinate."""
+"""Most operations in a row between the numbers of a piece and the least value of one coordinate, because each
+adds a rounding error."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one are zero, because a solver leaves as much."""
 

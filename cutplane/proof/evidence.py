@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 HALF_SPACE = -1
-"""The block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk."""
+"""Block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk, negative
+because blocks count from 0."""
 TRIVIAL = -2
-"""The query number of a cut that states a known infimum: slope 0."""
+"""Query number of a cut of slope 0 that states a known infimum, negative because queries count from 0."""
 
 
 class Standard(Protocol):

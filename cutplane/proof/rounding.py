@@ -7,9 +7,9 @@ Accuracy and Stability of Numerical Algorithms, 2002, section 3.1, doi:10.1137/1
 from __future__ import annotations
 
 UNIT = 2.0**-53
-"""The relative error of one operation."""
+"""Relative error of one operation, because float64 has 53 bits."""
 EPS = 2.0 * UNIT
-"""One bit of a number of size 1."""
+"""One bit of a number of size 1, because rounding changes it by at most half a bit."""
 ROUNDING = 1e-12
 """Error of bounds relative to the objective, because a few thousand roundings of terms add up to it. Larger
 rounding errors are subtracted from the bound."""
@@ -40,8 +40,8 @@ better points may lie farther out."""
 ABOVE = 1.0 + 1e-9
 """Factor of an upper bound, because it is the difference of two rounded values."""
 OVERFLOWS = 1e280
-"""A value above this counts as infinite: its subgradient, a sum of such numbers times those of the data,
-would overflow."""
+"""Size from which a value counts as infinite, because its subgradient, a sum of products of such numbers and
+the data, would overflow."""
 
 
 def gamma(n: int) -> float:
