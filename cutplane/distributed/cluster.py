@@ -43,6 +43,7 @@ _SLICE = 1.0
 _DEATHS = 4
 """Workers that a partition may lose before it has answered, because Dask allows a task one less."""
 _ATTEMPTS = 20
+"""Times that a question is submitted, because workers may disappear each time; more of it means a fault."""
 _LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "

@@ -205,7 +205,7 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
 
 
 _SIZES = 3
-"""The numbers before the subgradient in an answer of `Share.value_and_slope`."""
+"""Numbers before the subgradient in a reply of `Share.value_and_slope`, because `Share.value` has three."""
 
 
 def _cancelled(answer: Array) -> float:

@@ -15,10 +15,15 @@ from cutplane.pieces.validation import Array
 FEW = 4096
 """Kinks up to which a derivative is sent in full, because such a message costs as much as a short one."""
 _PROBES = 64
+"""Points to which a list is thinned, because two neighbours then enclose about FEW of 64 * FEW kinks."""
 _LONGEST = 2 * _PROBES + 2
+"""Points up to which a grid is sent whole, because a summary has so many: probes, quantiles and two ends."""
 _ROUNDS = 60
+"""Rounds of a search at most, because 7 find a bracket below _FAR and 53 halvings narrow it to rounding."""
 _DEVIATIONS = 4.0
+"""Half-width of the first bracket in deviations of the estimate, because a miss costs one more round."""
 _FAR = 1e12
+"""Step, in units of the direction, at which a search ends, because a function may descend without end."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _CHUNK = 2**14
+"""Labellings per pass, because many at once are fast in numpy and their arrays should stay small."""
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -300,9 +300,11 @@ def _starts(sizes: Array) -> Array:
 
 
 _FINEST = 1e-6
+"""Unit relative to the largest cost at least, because a bound known to 1e-9 is not rounded to finer ones."""
 _MANY = 2**14
+"""Sizes of costs of which a unit is sought, because exact fractions are slow and so many rarely have one."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Normally distributed costs are up to 40 times as large as a tenth of them are at most."""
+"""Ratio of the largest cost to a quantile, and this quantile, because it is up to 40 for normal costs."""
 
 
 def finite_sizes(*costs: Array) -> Array:

@@ -285,7 +285,9 @@ METHODS: dict[str, Callable[[MapState], Plan]] = {
 
 _DONE = "nothing is left to try"
 _ROUNDING = 1e-9
+"""Error of a bound, relative to it, before it is rounded up to a unit, because sums of costs err by less."""
 _SWEEPS = 5
+"""Sweeps before the first labelling, because it only has to show which costs are penalties."""
 
 
 @dataclass(frozen=True)

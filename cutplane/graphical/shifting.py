@@ -12,7 +12,7 @@ from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 _PENALTY = 1e4
-"""Entries that much larger than all that can matter cost four digits of what does, out of sixteen."""
+"""Size of entries relative to all that can matter, because it costs four digits out of sixteen."""
 
 
 def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:

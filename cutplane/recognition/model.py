@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from cutplane.recognition.images import Stack
     from cutplane.result import Result
 
-_WIDTH = 80  # characters of a term in a repr
+_WIDTH = 80
+"""Characters of a term in a repr at most, because usual terminals have lines of 80."""
 _ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds", "symmetric", "PSD", "NSD")
 
 

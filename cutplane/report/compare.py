@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WARM_UP = 3
+"""Iterations of the run that is not timed, because it only has to compile and load."""
 _WATCHERS = ("callback", "log", "progress", "stop")
 _COLUMNS = {
     "seconds": "{0.seconds:.3g}",

@@ -19,8 +19,11 @@ _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _ROOM = 3.0
 """Largest stretch of the axis by early bounds, relative to its range, because the last must be legible."""
 _MOST_LINES = 100
+"""Coordinates that are drawn at most, because more cannot be told apart."""
 _MOST_LABELS = 10
+"""Lines up to which there is a legend, because matplotlib has ten colours."""
 _SMALLEST = 1e-16
+"""Relative gap that is drawn at least, because zero has no logarithm."""
 _OVER = {
     "seconds": ("elapsed", 1e-6, "seconds"),
     "calls": ("oracle_calls", 1, "oracle calls"),

@@ -10,6 +10,7 @@ from cutplane.engine.history import State
 from cutplane.runtime.extras import require_extra
 
 _DECADES = 12.0
+"""Decades of the gap that fill the bar, because rounding errors seldom allow a smaller one."""
 
 
 class LiveProgress:

@@ -27,11 +27,13 @@ from cutplane.testing.laws import (
 )
 
 _RELAXATIONS = 100
+"""Steps towards a set at most, because they never reach one that is empty or flat."""
 _BISECTIONS = 30
+"""Halvings of a segment, because its end is then known to 1e-9 of its length."""
 _ACCURACY = 1e-9
 """Relative accuracy of scores of labellings, because each is a sum of few terms."""
 _POINTS = 6
-"""Points w per example: zero, where the loss alone decides, and others of several sizes."""
+"""Points w per example, because the loss alone decides at zero, and scores of several sizes elsewhere."""
 _DECODERS = {
     "exact": "finds the largest score of all labellings",
     "outer": "finds no less than the largest score of all labellings",

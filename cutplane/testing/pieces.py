@@ -37,8 +37,9 @@ _PROJECT = "project must return the point of the set nearest to x, x itself if x
 _BOUND = 1e-9
 """Relative accuracy of conjugates, because certified lower bounds are sums of them."""
 _FEW = 5
+"""Points that a law tries, because a wrong method fails at nearly all of them."""
 _FAR = 1e9
-"""Distance of the points whose projections must be near if a set is bounded, in units of the scale."""
+"""Distance of points, in units of the scale, because projections of far ones are near if a set is bounded."""
 
 
 @described(InvalidInputError, calls=15, scale="as large as a typical solution")

@@ -41,9 +41,12 @@ _SLOPE = (
     "lam, or a missing term."
 )
 _FEW = 5
+"""Points that a law tries, because a wrong method fails at nearly all of them."""
 _INTERVALS = 20
+"""Intervals between kinks that are tried at most, because a wrong derivative fails in most of them."""
 _GRID = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP, 1.0])
 _QUARTERS = 0.25, 0.5, 0.75
+"""Places in an interval, because an affine slope in the middle is the mean of both others."""
 _SHARES = math.inf, 1.0, 0.1, 1e-3
 """Accuracies of estimates, relative to the value."""
 _NEAR = 1e-7

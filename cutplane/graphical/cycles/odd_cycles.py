@@ -16,8 +16,11 @@ from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
+"""Sources and loops per chunk, because to hand out fewer would cost more than to search them."""
 _MOST_CHUNKS = 16
+"""Chunks of a search at most, because more would not be faster on usual machines."""
 _PARALLEL = 0.5
+"""Cosine from which a deeper cycle replaces another, because the two then share about half of their edges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,7 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
 
 
 _MOST_ARCS = 2**31 - 1
+"""Arcs of a graph at most, because their numbers are stored in 32 bits."""
 
 
 class Arcs(NamedTuple):

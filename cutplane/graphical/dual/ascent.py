@@ -18,15 +18,25 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
 _SWEEPS = 5
+"""Sweeps between two certified bounds, because each of these takes one more pass over all costs."""
 _WORTHWHILE = 0.03
+"""Share of the gap up to which a rise is slow, because sweeps would need 33 rounds at this pace."""
 _STILL = 0.01
+"""Share of the gap up to which sweeps stand still, because they would need 100 rounds at this pace."""
 _NOTICEABLE = 1e-4
+"""Share of the gap that a cluster must close, because 10,000 smaller ones would not close it."""
 _CERTAIN = 1e-7
+"""Rise relative to the bound that a cluster must promise, because less may be error of the messages."""
 _ROUNDING = 1e-10
+"""Gap relative to the bound that counts as closed, because rounding errors of the messages are smaller."""
 _PATIENCE = 5
+"""Rounds without a rise after which the ascent ends, because the bound may pause for a few and rise again."""
 _GUESSED = 0.03
+"""Joint states of guessed clusters relative to all tables, because none of these is certain to help."""
 _DECODING = 4
+"""Rounds between two decodings, because each of these takes two greedy labellings and two local searches."""
 _FAR = 0.03
+"""Share of the bound that counts as the gap at most, because a far energy says little about the bound."""
 
 
 class ClusterAscent:

@@ -13,7 +13,7 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
 
 _WORK = 2e7
-"""Products of three numbers of states between two looks at the clock: some hundredths of a second."""
+"""Products of three numbers of states between two readings of the clock, because they take some 0.01 s."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,9 @@ from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
+"""Nodes that a search visits at most, because thousands of searches of a whole large graph take too long."""
 _ROUNDS = 20
+"""Rounds of searches at most, because each spends margins, so that the cycles of later ones are weaker."""
 
 
 def frustrated_cycles(

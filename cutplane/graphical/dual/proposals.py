@@ -20,7 +20,9 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 _SEARCHES = 2000
+"""Searches for frustrated cycles at most, because each may visit thousands of nodes."""
 _AT_LEAST = 8
+"""Clusters of a proposal even if large, because each proposal takes another search of the whole graph."""
 
 
 class ClusterProposals:
@@ -109,9 +111,13 @@ def _scopes(rows: Array) -> Iterator[Scope]:
 
 
 _LIMIT = 2**20
+"""Triangles, and squares, that are listed at most, because their rows then take 25 and 34 MB."""
 _LARGEST = 2**10
+"""Joint states of a grown set at most, because each pass over a cluster visits all of them."""
 _MOST = 2**10
+"""Grown sets after which no other scope is grown, because the most doubtful scopes are the first."""
 _MANY = 8
+"""Common neighbours of which all pairs are listed, because pairs grow as the square of their number."""
 
 
 Scope = tuple[int, ...]

@@ -19,7 +19,9 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
 _BYTES_PER_ENTRY = 64
+"""Bytes of memory per entry of the largest table, because several messages and choices are kept at once."""
 _SMALL = 2**12
+"""Entries, 32 kB, up to which tables are summed up first, because each costs a pass over the large one."""
 
 
 def eliminate(
@@ -318,9 +320,13 @@ def _keep_least(best, choices, total, state):
 Neighbours = list[set[int]]
 
 _ATTEMPTS = 12
+"""Greedy orders of a hard graph at most, because ties that are broken otherwise may give smaller tables."""
 _EASY = 18.0
+"""log2 of a table's entries up to which no more orders are sought, because 2 MB are minimised soon."""
 _HOPELESS = 32.0
+"""log2 of a table's entries from which no more orders are sought, because 32 GB fit into few machines."""
 _SMALL_GRAPH = 20_000
+"""Neighbours of all variables up to which orders are repeated, because Python finds them slowly."""
 
 
 def neighbourhoods(n: int, scopes: Sequence[tuple[int, ...]]) -> Neighbours:

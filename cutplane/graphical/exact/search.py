@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 
 
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
+"""Least gain, relative to the energy, and rounding, relative to a cost, because long sums err by as much."""
 _EPS = float(np.finfo(np.float64).eps)
 _PER_COST = 16
+"""Additions to a cost on the way through the tree, because messages, branches and bounds all change it."""
 _SWEEPS = 5
+"""Sweeps between two measurements of progress, because the bound may pause in a single one."""
 _ROUNDS = 40
+"""Rounds of sweeps at most, because branching closes the gap that a slow rise of the bound does not."""
 _PROGRESS = 1e-4
+"""Rise relative to the bound that a round must reach, because branching goes on where sweeps slow down."""
 _PAUSE = 0.02
+"""Seconds between two yields, because other stages take turns and hand over their labellings then."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from cutplane.pieces.text import PathOrFile, read_bytes
 from cutplane.pieces.validation import Array
 
 _MAX_ARITY = 64
-"""The largest arity of a factor: numpy's arrays have no more axes."""
+"""Variables of a factor at most, because numpy's arrays have no more axes."""
 MAX_ENTRIES = 2**27
-"""The most entries of all the tables of a model together: 1 GB."""
+"""Entries of all tables of a model at most, because they take 1 GB."""
 
 
 class Tokens:

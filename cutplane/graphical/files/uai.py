@@ -19,8 +19,9 @@ from cutplane.pieces.text import PathOrFile
 from cutplane.pieces.validation import Array
 
 _LIMIT = 700.0
-"""exp of this, and of minus this, is a normal float."""
+"""Size of an energy at most, because exp of it, and of minus it, is a normal float."""
 _MAX_CONSTANTS = 10_000
+"""Potentials of a constant at most, because each is one more factor that readers of the file must take."""
 
 
 def read_uai(

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _SWEEPS = 30
+"""Sweeps before the ascent, because they give a labelling and, on grids, a start that saves iterations."""
 _FEW = 3
+"""Forests up to which it starts at sweeps, because these save iterations on grids and cost some with more."""
 _FLAT = 1e-3
+"""Weight of the bundle at least, because it must be positive even where the subgradient is zero."""
 _INTERVAL = 1.25
-"""Labellings are sought when the number of iterations has grown by this factor."""
+"""Ratio of the iterations at two searches for labellings, because their number is then logarithmic."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

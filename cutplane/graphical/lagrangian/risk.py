@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _EPSILON = 2.0**-52
+"""Relative spacing of floats, because each addition errs by half of it at most."""
 
 
 class InfeasibleModelError(InvalidInputError):

@@ -145,9 +145,10 @@ class Disagreements(FeasibleSet):
 
 
 _ROUNDING = 1e-14
+"""Weight relative to its terms that counts as zero, because it is rounding error."""
 _EPS = float(np.finfo(np.float64).eps)
 _OPERATIONS = 16
-"""On each entry of a table, besides the sum over the pairs of a variable."""
+"""Additions to an entry of a table besides the sum over the pairs of a variable, because each one errs."""
 
 
 class BinaryPairs(NamedTuple):

@@ -116,10 +116,13 @@ class CycleInequalities(FeasibleSet):
 
 
 _INTEGRAL = 1e-6
+"""Distance from 0 or 1 up to which an edge is integral, because solvers of linear programmes err by less."""
 _TOLERANCE = 1e-4
+"""Violation of a cut, relative to its norm, at least, because shallower ones hardly raise the bound."""
 _MAX_NODES = 9
-"""A set of so many nodes has 256 cuts."""
+"""Nodes of a set at most, because nine have 256 cuts and each further one doubles these."""
 _MAX_SETS = 64
+"""Sets in a round at most, because each takes a linear programme."""
 
 
 def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:

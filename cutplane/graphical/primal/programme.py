@@ -36,9 +36,13 @@ if TYPE_CHECKING:
 
 
 _EXACT = 1e-9
+"""Gap and rise relative to the costs that count as zero, because the backend is hardly more accurate."""
 _ROUNDING = 1e-13
+"""Gap relative to the sum of all costs that counts as closed, because rounding errors may be as large."""
 _MAX_AGE = 20
+"""Iterations that an idle cut is kept, because few rows make the linear programmes cheap."""
 _PATIENCE = 30
+"""Rounds of cuts without a rise until the end, because degenerate programmes pause for some of them."""
 _END: Any = object()
 
 

@@ -116,9 +116,11 @@ def _marginal_of_any_given(layout, tables, messages, a, link, labelling, index, 
 
 
 _PASSES = 9000
-"""Only the rounding errors of costs that cancel could need as many."""
+"""Passes at most, because only rounding errors of costs that cancel could need as many."""
 _TOLERANCE = 1e-12
+"""Improvement relative to a cost at least, because rounding errors could repeat a smaller one for ever."""
 _ALL, _APART, _SHARED = 0, 1, 2
+"""Factors that `_costs` adds up, as numbers because it is compiled: all, without, with a given variable."""
 
 
 def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:

@@ -15,7 +15,7 @@ from cutplane.pieces.validation import Array, as_count
 
 _EPS = float(np.finfo(np.float64).eps)
 _PER_PASS = 8
-"""Additions to an entry in a pass: forward and backward, twice with clusters, in and out."""
+"""Additions to an entry in a pass, because it is forward and backward, twice with clusters, in and out."""
 
 
 class Pairs(NamedTuple):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cutplane.result import Result
 
 _SMALLEST = 1e-16
+"""Relative gap that is drawn at least, because zero has no logarithm."""
 _ROLES = {
     "model": ("points", "minimiser", "minimiser of the model"),
     "prox": ("path", "prox", "prox centre and its minimiser"),
@@ -29,6 +30,7 @@ _ROLES = {
 }
 """Shape, role and name of each kind of mark; marks in other words are arrows."""
 _LEVELS = 14
+"""Contours of the objective, because more would hide the marks and fewer the shape."""
 _FLAT = 1e-12
 """Range of values, relative to them, that counts as zero, because it is rounding error."""
 _BELOW = 0.45

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MOST_FRAMES = 2000
 """Most frames of a figure, because a page with more would be too large."""
 _ITERATIONS = 200
+"""Iterations by default at most, because each is a frame, which the page has to store."""
 _USED = 1e-9
 """Relative size of the multipliers that are shown, because interior point methods give idle cuts less."""
 _POINTS = {1: (401, 41), 2: (57, 15)}
@@ -38,9 +39,11 @@ _KEPT = 0.9
 _WIDE = 8.0
 """Width of a box, relative to the path, up to which it is shown whole, because the path must be visible."""
 _STILL = 1e-9
-"""Length of a path, relative to a bounded set, up to which it counts as a point."""
+"""Length of a path, relative to a bounded set, up to which it is a point, because it would be invisible."""
 _INDEPENDENT = 1e-9
+"""Size of a component, relative to its vector, that counts as zero, because it may be rounding error."""
 _INSIDE = 1e-7
+"""Violation relative to the window that counts as zero, because a picture does not show it."""
 
 
 @dataclass(frozen=True, eq=False)
