@@ -85,7 +85,9 @@ class GraphicalModel(FactorGraph):
             "primal": the linear programme over the local polytope, with cycle inequalities. "dual":
             sequential sweeps of messages, with clusters added to the model, which are cutting planes of the
             dual. "elimination": exact, by dynamic programming. "search": exact, by branch and bound after
-            sweeps. "auto" tries what the model is suited for, one after the other, until the gap is closed.
+            sweeps. "auto": elimination if small tables suffice, then a local search and sweeps, then search,
+            cutting planes and local search in turns that share bounds and labellings. Turns are measured in
+            seconds, so that a labelling found at a time limit may differ from run to run.
         tighten : bool, default True
             Whether to go beyond the local polytope: cycle inequalities, clusters, and with "auto" a search
             for what these leave open.

@@ -65,8 +65,8 @@ def search(
 
     .. math:: \text{bound} + \theta'_u(x) - \min \theta'_u \ge UB.
 
-    What is left is made smaller (`reduce_model`) and searched depth-first, the costs being reparametrised
-    at each node. Nodes whose remaining problem is narrow enough are solved by variable elimination.
+    The remaining model is made smaller (`reduce_model`) and searched by `Branching`; the costs are
+    reparametrised at each node, and narrow nodes are solved by variable elimination.
 
     Parameters
     ----------
