@@ -208,10 +208,6 @@ def test_files_are_short():
     assert {name: length for name, length in lengths.items() if length > 600} == {}
 
 
-UNREASONED = 212
-"""Most numeric constants without a reason; to be lowered to 0."""
-
-
 def is_number(node: ast.expr | None) -> bool:
     """Whether a number, a tuple of numbers, or computed from one, such as -3, 2**-52 and 4 * EPS."""
     match node:
@@ -255,5 +251,4 @@ def test_constants_have_a_reason():
         for module, path in FILES.items()
         for name in unreasoned(tree(module))
     ]
-    print(*found, sep="\n")  # `pytest -s -k reason` lists them
-    assert len(found) <= UNREASONED, found
+    assert found == []
