@@ -144,4 +144,5 @@ def make_regularizer(penalty: Any, lam: float, l1_ratio: float, regularized: Arr
             f"penalty must be one of {sorted(PENALTIES)} or a regularizer such as cutplane.L1(), "
             f"got {penalty!r}."
         )
+    whole.check_dim(int(np.count_nonzero(regularized)))
     return whole if weights is None else Partial(whole, regularized)

@@ -120,8 +120,8 @@ def test_no_family_lets_a_bare_memory_error_pass(family):
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment
     )
-    if "OpenBLAS error" in done.stderr:
-        pytest.skip("OpenBLAS ends the process where it has no memory")
+    if done.returncode < 0 or "OpenBLAS error" in done.stderr:
+        pytest.skip("OpenBLAS or LLVM ends the process where it has no memory")
     assert done.stdout.startswith(("named: Memory ran out in", "solved")), done.stdout + done.stderr
 
 

@@ -268,7 +268,7 @@ def test_an_interrupt_ends_the_fit(monkeypatch):
         risk, "image", lambda self, x: image(self, x) if not calls and not calls.append(x) else interrupt()
     )
     monkeypatch.setattr("cutplane.kernels.machine.KernelMachine.solve", interrupt)
-    monkeypatch.setattr("cutplane.mkl.polynomial.run.evaluate", interrupt)
+    monkeypatch.setattr("cutplane.mkl.polynomial.evaluate", interrupt)
     for model in (
         E.LinearSVC(),
         E.MKLClassifier(SMALL),
@@ -370,7 +370,7 @@ ERRORS = [
     (E.LinearSVR(penalty="elasticnet"), "penalty must be one of"),
     (E.LinearSVR(epsilon=-1.0), "epsilon must be in"),
     (E.LinearRegressor(penalty="elasticnet", l1_ratio=2.0), "l1_ratio must be in"),
-    (E.LinearRegressor(penalty=L2(weights=np.ones(3))), "L2.weights has shape"),
+    (E.LinearRegressor(penalty=L2(weights=np.ones(3))), "has dimension 3, but dimension 10"),
     (E.LinearSVC(class_weight="even"), "class_weight"),
     (E.LinearRegressorCV(alphas=[0.1, 0.0]), "alphas must be positive"),
     (E.LinearRegressorCV(alphas=[]), "alphas is empty"),
