@@ -140,6 +140,8 @@ class MethodProcess:
         lower = self._true_lower() if optimal else run.lower
         if lower < run.lower and (gap := run.upper - lower) > run.tolerance(run.upper):
             self._unproven += 1
+            run.offer_known(lower, run.proof)  # because a bound with a better proof is to replace this one
+            run.dual.forget()
             reason = f"rounding errors of float64 leave a gap of {gap:.2g}"
             return None if self._unproven <= _PATIENCE else Stop(Status.STALLED, reason)
         if not run.problem.risk.exact:

@@ -95,6 +95,11 @@ class DualFunction:
         """Whether a bound may rest on intervals that earlier rows proved."""
         return self._intervals is not None
 
+    def forget(self) -> None:
+        """Bound the free coordinates by the rows in use alone from now on, as a certificate does."""
+        if self._intervals is not None:
+            self._intervals.forgets = True
+
     @property
     def doubt(self) -> float:
         """The gap of the solver of the last inner minimum: by so much the value may be too low."""
@@ -369,6 +374,7 @@ class Intervals:
         self.sides, self.combined = sides, combined
         self._ends = np.full(sides.shape[1], math.inf)
         self._upper = self._height = math.inf
+        self.forgets = False
 
     def charge(
         self,
@@ -393,7 +399,7 @@ class Intervals:
         if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
             ends = np.full(free.size, math.inf)
         else:
-            if upper > self._upper:  # because the best point was evaluated again
+            if self.forgets or upper > self._upper:  # because the best point was evaluated again
                 self._ends[:] = math.inf
             ends = self._ends[free]
             least = left @ ends <= _LITTLE * height or height > 0.5 * self._height

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 
 import cutplane as cut
 from cutplane.exceptions import BackendError
@@ -237,3 +238,20 @@ def test_auto_races_at_most_four_methods_of_different_kinds():
     kinds = [method.kind for _, method in chosen.contenders(problem)]
     assert 2 <= len(kinds) <= 4
     assert all(kinds.count(kind) <= 2 for kind in kinds) and len(set(kinds)) > 1
+
+
+def test_a_proof_that_needs_dropped_rows_is_replaced_by_another_one():
+    """The bound of the conic solve rests on intervals of the free thresholds that other cuts proved."""
+    X, progression = load_diabetes(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    levels = np.digitize(progression, np.quantile(progression, [0.25, 0.5, 0.75]))
+    regularizer = cut.L2(1e-2, weights=np.append(np.ones(10), np.zeros(3)))
+    signs = np.where(levels[:, np.newaxis] > np.arange(3), 1.0, -1.0).ravel()
+    thresholds = np.tile(np.eye(3), (len(X), 1))
+    margins = signs[:, np.newaxis] * np.hstack([np.repeat(X, 3, axis=0), -thresholds])
+    risk = cut.LinearRisk(np.eye(len(signs)), np.ones(len(signs)), cut.losses.Hinge()) @ margins
+    result = cut.Problem(3.0 * risk, regularizer).solve(
+        tol=1e-6, method=cut.methods.Race((cut.ProximalBundle(), cut.Direct()))
+    )
+    assert result.status == "OPTIMAL"
+    assert result.objective == pytest.approx(1.3828474318731, rel=1e-6)
