@@ -249,8 +249,9 @@ def test_a_proof_that_needs_dropped_rows_is_replaced_by_another_one():
     signs = np.where(levels[:, np.newaxis] > np.arange(3), 1.0, -1.0).ravel()
     thresholds = np.tile(np.eye(3), (len(X), 1))
     margins = signs[:, np.newaxis] * np.hstack([np.repeat(X, 3, axis=0), -thresholds])
-    risk = cut.LinearRisk(np.eye(len(signs)), np.ones(len(signs)), cut.losses.Hinge()) @ margins
-    result = cut.Problem(3.0 * risk, regularizer).solve(
+    ones = np.ones(len(signs))
+    each = cut.LinearRisk(np.eye(ones.size), ones, cut.losses.Hinge(), ones / len(X), normalize=False)
+    result = cut.Problem(each @ margins, regularizer).solve(
         tol=1e-6, method=cut.methods.Race((cut.ProximalBundle(), cut.Direct()))
     )
     assert result.status == "OPTIMAL"
