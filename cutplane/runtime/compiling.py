@@ -111,15 +111,16 @@ def routine(
         _policies[dispatcher] = _Policy(dispatcher, plain or function)
         with suppress(RuntimeError):  # a function that is in no file has no cache
             dispatcher.enable_caching()
-            _forget_stale_index(dispatcher._cache)
+            _forget_stale_index(dispatcher)
     return dispatcher
 
 
-def _forget_stale_index(cache: Any) -> None:
-    """Let a cache compile again if its index names types that an earlier version of the package had.
+def _forget_stale_index(dispatcher: Any) -> None:
+    """Let a routine be compiled again if its cache names types that an earlier version of the package had.
 
     numba reads the types of an index before it compares the age of the index with that of the source.
     """
+    cache = dispatcher._cache
     load = cache.load_overload
 
     def load_if_possible(*args: Any) -> Any:
