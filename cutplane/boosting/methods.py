@@ -195,7 +195,8 @@ class HypothesisHull(FeasibleSet):
 class LPBoost:
     """Kelley's method over the distributions: every hypothesis found is a cut, the master is an LP.
 
-    Few rounds as a rule, but for some data as many as there are examples. The bound is the optimum of the LP.
+    It usually takes few rounds, for some data as many as there are examples. The bound is the optimum of the
+    LP.
 
     References
     ----------

@@ -38,7 +38,7 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     Returns
     -------
     list of Block
-        They keep what was persisted.
+        Persisted collections stay persisted.
 
     Raises
     ------

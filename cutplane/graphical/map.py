@@ -292,7 +292,7 @@ _SWEEPS = 5
 
 @dataclass(frozen=True)
 class Progress:
-    """What an iteration of a stage has come to; sweeps and searches are those of the stage so far."""
+    """The bound and the counts after an iteration of a stage; sweeps and searches since the stage began."""
 
     step: str
     bound: float

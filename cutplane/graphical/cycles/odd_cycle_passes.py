@@ -309,7 +309,7 @@ def cut_loops(size, scratch):
 
 @routine
 def turn(size, graph, scratch):
-    """Turn the cycle until the node of the largest degree is the last, where nobody asks for its arcs."""
+    """Turn the cycle until the node of the largest degree is the last, whose arcs are not read."""
     walk, cycle, starts = scratch.walk, scratch.cycle, graph.starts
     largest, hub = -1, -1
     for i in range(size):

@@ -182,8 +182,8 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
 
     With each labelling, c is the cut vector of the two labels "in the state" and "not in it", so that the odd
     cycle inequalities hold for every c of a marginal vector of the marginal polytope (Sontag, Jaakkola 2007).
-    The map takes the marginals of all variables, then those of the tables of all factors; where several
-    factors contain two variables, the smallest table is read.
+    The argument of the map is the marginals of all variables, followed by the marginals of all tables. If
+    several factors contain two variables, the smallest table is read.
     """
     owners, members = _nodes(model)
     pairs, marginals = pair_marginals(model)

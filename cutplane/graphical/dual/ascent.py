@@ -195,7 +195,7 @@ def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
 
 
 def excesses(costs: PairCosts, labelling: Array) -> Array:
-    """Return what the labelling costs above the least in the unary and in the pairs of each variable."""
+    """Return the excess of the labelling over the least costs of the unary and the pairs of each variable."""
     starts = costs.unary_starts[:-1]
     with np.errstate(invalid="ignore"):  # of a variable without a state left, inf - inf
         total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)

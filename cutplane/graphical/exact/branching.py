@@ -42,11 +42,11 @@ _ENTRY, _OVERHEAD = 0.1, 1e3
 these take about 20 ns, 2 ns and 20 us."""
 _SLICE = 0.01
 """Seconds of one call of the compiled search, because a user's limit and Ctrl-C wait for its end."""
-_MOST_WAITING = 2e7
-"""Decisions of all waiting nodes; beyond these the search is depth-first, because they fill 300 MB."""
+_MOST_WAITING = 1e7
+"""Decisions of all waiting nodes until the search is depth-first, because they fill 240 MB."""
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
-_OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH = range(7)
+_OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST = range(8)
 _HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(7)
 
 
@@ -117,14 +117,14 @@ class Branching:
             path=np.empty((most, 3), dtype=np.int64),
             open=np.empty((most, 4), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
-            at=np.array([0, 0, 0, 0, -1, 0, 0]),
+            at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
             bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             usefulness=np.zeros(model.n_variables),
         )
         self._waiting = [(float(model.constant), 0, 0, np.empty((0, 3), dtype=np.int64))]
         self._numbers = count(1)
-        self._root_bound, self._root_limit = model.constant, np.nan
+        self._root_bound, self._root_limit, self._root_passes = model.constant, np.nan, 0
         self._is_diving = self._is_closed = False
         self._dead_ends = 1
         self._replayed = 0.0
@@ -134,6 +134,16 @@ class Branching:
     def nodes(self) -> int:
         """Number of nodes so far."""
         return int(self._tree.at[_NODES])
+
+    @property
+    def additions(self) -> int:
+        """At most as many additions changed the bound and the costs of a labelling on the way to any node.
+
+        A pass goes forward and backward. Each time a variable changes the bound and its cost, and each link
+        carries a cost to the variable and one back, by an addition to the cost and one to the message.
+        """
+        passes = self._root_passes + _PASSES * (int(self._tree.at[_DEEPEST]) + 2)
+        return 2 * passes * (2 * self.model.n_variables + 4 * self.model.n_links)
 
     def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
         """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
@@ -204,7 +214,7 @@ class Branching:
             self._root_bound = propagate(
                 self._network, node, self._root_bound, limit, _ROOT_PASSES, _PROGRESS
             )
-            self._root_limit = limit
+            self._root_limit, self._root_passes = limit, self._root_passes + _ROOT_PASSES
             node.tops[:2] = 0
             node.tops[2] += 1
         if not self._waiting or max(self._waiting[0][0], self._root_bound) >= limit:
@@ -236,9 +246,9 @@ class Branching:
             incumbent.offer(labelling)
 
     def _make_room(self) -> None:
-        """Have room in the trail for all blocks."""
+        """Have room in the trail for all blocks twice: for a node, and for the decision of its child."""
         node = self._node
-        values, blocks = node.values.size, node.stamps.size
+        values, blocks = 2 * node.values.size, 2 * node.stamps.size
         if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
             more = np.empty(node.trail_blocks.size + blocks, dtype=np.int64)
             self._node = node._replace(
@@ -275,8 +285,8 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
             if at[_NODES] >= max_nodes:
                 return _PAUSED
             if (
-                node.tops[0] + node.values.shape[0] > node.trail.shape[0]
-                or node.tops[1] + node.stamps.shape[0] > node.trail_blocks.shape[0]
+                node.tops[0] + 2 * node.values.shape[0] > node.trail.shape[0]
+                or node.tops[1] + 2 * node.stamps.shape[0] > node.trail_blocks.shape[0]
             ):
                 return _FULL
             bound = propagate(network, node, bounds[_HERE], limit, _PASSES, _PROGRESS)
@@ -342,6 +352,7 @@ def _branch(network, node, tree, bound):
     at[_OPEN] += 1
     tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 1
     at[_DEPTH] += 1
+    at[_DEEPEST] = max(at[_DEEPEST], at[_DEPTH])
     node.tops[2] += 1
     restrict(network, node, u, state, True)
     tree.bounds[_HERE] = tree.bounds[_EXPECTED] = bound

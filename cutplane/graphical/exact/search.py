@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
 """Least gain, relative to the energy, and rounding, relative to a cost, because long sums err by as much."""
 _EPS = float(np.finfo(np.float64).eps)
-_PER_COST = 16
-"""Additions to a cost on the way through the tree, because messages, branches and bounds all change it."""
 _SWEEPS = 5
 """Sweeps between two measurements of progress, because the bound may pause in a single one."""
 _ROUNDS = 40
@@ -101,7 +99,7 @@ class _Incumbent(BestLabelling):
 
     @property
     def limit(self) -> float:
-        """No labelling is looked for of this energy or a larger one."""
+        """The search is for labellings of smaller energies than this."""
         accuracy = max(_ACCURACY * max(self.model.typical_cost, abs(self.energy)), self.rounding)
         return self.energy - max(0.999 * self.unit, accuracy) if self.energy < np.inf else np.inf
 
@@ -150,7 +148,7 @@ class _Search:
     def result(self) -> SearchResult:
         best = self.best
         finished = bool(self.bound >= best.limit)
-        bound = max(self.floor, min(self.bound - best.rounding, best.limit))
+        bound = max(self.floor, min(self.bound, best.limit) - best.rounding)
         if finished and best.unit:
             bound = best.energy
         return SearchResult(best.labelling, best.energy, float(min(bound, best.energy)), self.nodes, finished)
@@ -173,7 +171,8 @@ class _Search:
             if self.bound >= self.best.limit or clock() > self.deadline:
                 yield
                 return
-            self._count_rounding(rep)
+            sums = rep.model.n_variables + rep.n_factors + 1
+            self.best.rounding += rep.rounding + self._count_rounding(rep.model, rep.bound, sums)
             rewritten = _rewritten(rep, self.best.limit, self.deadline)
             yield  # others may change the reparametrization meanwhile
             if rewritten is None:
@@ -187,17 +186,15 @@ class _Search:
         for _ in self.solve(reduction.model, inner):
             yield
 
-    def _count_rounding(self, rep: Reparametrization) -> None:
-        """Take into account what the costs of a reparametrisation, and sums of them, lack in accuracy.
+    def _count_rounding(self, model: FactorGraph, bound: float, additions: int) -> float:
+        """Return the rounding errors of so many additions to costs above a bound.
 
-        Sums of its nonnegative costs that are of interest are below the gap, so that each of the additions
-        on the way through the tree errs by a rounding unit of that at most.
+        A cost that lifts the bound to the limit is inf, so that finite ones are at most the gap.
         """
-        gap = self.best.energy - rep.bound
-        lost = rep.rounding
-        if math.isfinite(gap):
-            lost += _EPS * _PER_COST * (rep.model.n_variables + rep.model.n_factors + 1) * max(gap, 0.0)
-        self.best.rounding += lost
+        gap = self.best.energy - bound
+        if not math.isfinite(gap):
+            gap = float(finite_sizes(model.unaries, model.tables).max(initial=0.0))
+        return _EPS * additions * max(gap, 0.0)
 
     def sweep(self, rep: Reparametrization) -> None:
         """Sweep until the bound makes no progress."""
@@ -218,12 +215,14 @@ class _Search:
         """Search a model whose costs are all >= 0."""
         from cutplane.graphical.exact.branching import Branching
 
-        tree = Branching(model, self.deadline)
+        tree, before = Branching(model, self.deadline), self.best.rounding
         while not tree.finished and self.nodes < self.max_nodes and clock() <= self.deadline:
             if self.others is not None:
                 self.best.offer(self.others.labelling)
             tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
             self.nodes = tree.nodes
+            lost = self._count_rounding(model, model.constant, tree.additions)
+            self.best.rounding = max(self.best.rounding, before + lost)
             self.bound = max(self.bound, tree.lower_bound())
             yield
 

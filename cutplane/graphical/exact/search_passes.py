@@ -44,7 +44,7 @@ class Node(NamedTuple):
     """What changes during the search; the arrays are changed in place.
 
     The states still in of variable u are the first ``counts[u]`` entries of its block of `alive`; `dirty` are
-    the variables that must be looked at again, `weights` say how often a node ended at each. `trail` has
+    the variables that must be visited again, `weights` say how often a node ended at each. `trail` has
     saved values, `trail_blocks` the blocks they belong to, `stamps` the level at which each block has last
     been saved; `tops` are the ends of the two and the present level. `low` and `digits` are room for
     min-marginals, and for counting through the states of a factor. `work` counts the entries of tables that
@@ -186,7 +186,7 @@ def restrict(network, node, u, state, kept):
 
 @routine
 def _mark(network, node, u):
-    """Have u and its neighbours looked at again."""
+    """Mark u and its neighbours for another visit, and their links for another pull."""
     node.dirty[u] = True
     for i in range(network.near_starts[u], network.near_starts[u + 1]):
         a = network.link_factors[network.near_links[i]]

@@ -273,11 +273,11 @@ def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """The unary costs of the nodes of trees; those of the copies of a variable add up to its own.
+    """The unary costs of the nodes of trees, with sum over the copies of a variable equal to its unary cost.
 
-    `parts` are the costs where no multiplier is at work: equal parts, those of each node from `node_starts`
-    on. The nodes of the v-th variable of those with several are ``nodes[starts[v]:starts[v + 1]]``; there are
-    `dim` multipliers, the copies but one of each variable times its states.
+    `parts` are the costs if all multipliers are 0: equal parts, of each node from its `node_starts` on. The
+    nodes of the v-th variable of those with several are ``nodes[starts[v]:starts[v + 1]]``; there are `dim`
+    multipliers, the copies but one of each variable times its states.
     """
 
     dim: int
@@ -326,7 +326,7 @@ class Copies:
 
 @routine
 def exchange(copy_starts, copies, node_starts, x, costs):
-    """Add to the costs of the nodes what the multipliers x say; nothing changes in sum over the copies.
+    """Add the multipliers x to the costs of the nodes; the sum over the copies of a variable stays the same.
 
     The copies of the v-th variable are the nodes ``copies[copy_starts[v]:copy_starts[v + 1]]``.
     """

@@ -119,8 +119,8 @@ _PASSES = 9000
 """Passes at most, because only rounding errors of costs that cancel could need as many."""
 _TOLERANCE = 1e-12
 """Improvement relative to a cost at least, because rounding errors could repeat a smaller one for ever."""
-_ALL, _APART, _SHARED = 0, 1, 2
-"""Factors that `_costs` adds up, as numbers because it is compiled: all, without, with a given variable."""
+ALL, _APART, _SHARED = 0, 1, 2
+"""Factors that `costs_of_states` adds, as numbers because it is compiled: all, without, with a variable."""
 
 
 def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:
@@ -153,7 +153,7 @@ def _single_pass(layout, strides, tables, unaries, labelling, active, paired, ro
         if not active[u]:
             continue
         active[u] = False
-        _costs(layout, strides, tables, unaries, labelling, u, -1, _ALL, broken[0], finite[0])
+        costs_of_states(layout, strides, tables, unaries, labelling, u, -1, ALL, broken[0], finite[0])
         best = labelling[u]
         for x in range(layout.cardinalities[u]):
             if _is_better(broken[0, x], finite[0, x], broken[0, best], finite[0, best]):
@@ -181,15 +181,15 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room
         if not (pending[u] or pending[v] or paired[u] or paired[v]):
             continue
         old_u, old_v = labelling[u], labelling[v]
-        _costs(layout, strides, tables, unaries, labelling, u, v, _APART, broken[0], finite[0])
-        _costs(layout, strides, tables, unaries, labelling, v, u, _APART, broken[1], finite[1])
-        _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+        costs_of_states(layout, strides, tables, unaries, labelling, u, v, _APART, broken[0], finite[0])
+        costs_of_states(layout, strides, tables, unaries, labelling, v, u, _APART, broken[1], finite[1])
+        costs_of_states(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
         best_u, best_v = old_u, old_v
         best_broken = broken[0, old_u] + broken[1, old_v] + broken[2, old_u]
         best_finite = finite[0, old_u] + finite[1, old_v] + finite[2, old_u]
         for y in range(layout.cardinalities[v]):
             labelling[v] = y
-            _costs(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+            costs_of_states(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
             for x in range(layout.cardinalities[u]):
                 number = broken[0, x] + broken[1, y] + broken[2, x]
                 cost = finite[0, x] + finite[1, y] + finite[2, x]
@@ -224,7 +224,7 @@ def _wake(layout, u, active, paired):
 
 
 @routine
-def _costs(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
+def costs_of_states(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
     """Set the cost of each state of u given the states of the others.
 
     It is that of all factors, or of those without `other` (_APART), or of those with it (_SHARED).
@@ -244,7 +244,7 @@ def _costs(layout, strides, tables, unaries, labelling, u, other, which, broken,
             is_shared |= v == other
             if i != link:
                 place += labelling[v] * strides[i]
-        if which != _ALL and is_shared != (which == _SHARED):
+        if which != ALL and is_shared != (which == _SHARED):
             continue
         for x in range(k):
             cost = tables[place + x * strides[link]]
