@@ -116,12 +116,12 @@ def test_no_family_lets_a_bare_memory_error_pass(family):
             print("solved")
         """)
     )
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = os.environ | {"CUTPLANE_COMPILE": "always", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment
     )
-    if done.returncode < 0 or "OpenBLAS error" in done.stderr:
-        pytest.skip("OpenBLAS or LLVM ends the process where it has no memory")
+    if "OpenBLAS error" in done.stderr:
+        pytest.skip("OpenBLAS ends the process where it has no memory")
     assert done.stdout.startswith(("named: Memory ran out in", "solved")), done.stdout + done.stderr
 
 

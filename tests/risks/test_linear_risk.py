@@ -128,7 +128,8 @@ def test_pickling_stores_the_data_once():
     f.oracle(w)
     stored = pickle.dumps(f)
     np.testing.assert_array_equal(pickle.loads(stored).oracle(w)[1], f.oracle(w)[1])
-    assert len(stored) < len(pickle.dumps((A, f.y, f.weights))) + 2000  # twice the data would add 8000
+    # A second copy of y alone adds 1600 bytes to the 800 to 1100 of the loss, whose outline others share.
+    assert len(stored) < len(pickle.dumps((A, f.y, f.weights))) + 2000
 
 
 @pytest.mark.parametrize("loss", [Exponential(), Poisson()], ids=repr)
