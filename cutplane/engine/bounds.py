@@ -1,4 +1,4 @@
-"""Both bounds on the optimum, kept monotone, and answers of oracles that contradict them or one another."""
+"""Both bounds on the optimum, kept monotone, and checks for answers that contradict one another."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _NOISE = 1e-13
-"""Relative change of a bound that is no progress, because it may be rounding."""
+"""Relative change of a bound that is no progress, because it may be a rounding error."""
 _INNER = 1e-9
 """Distance outside at which an oracle may call a point inside, relative to the numbers of the simple set,
 because oracles usually have such a tolerance, for example for the sign of an eigenvalue."""
 _HALVINGS = 40
-"""Halvings of a way, because over 2^-40 of it a continuous function changes by less than answers differ."""
+"""Halvings of a segment, because over 2^-40 of it a continuous function changes by less than answers
+differ."""
 _AGAIN = 4
 """Further calls at a point, because an oracle that draws random numbers gives another value by then."""
 
 
 class Contradiction(OracleError):
-    """A cut that lies above a value: found at `origin`, if that is known, and at `x`."""
+    """A cut that lies above the value at `x`: computed at `origin`, or None if that point is unknown."""
 
     def __init__(self, message: str, origin: Array | None, x: Array):
         super().__init__(message)
@@ -43,10 +44,10 @@ class Contradiction(OracleError):
 class Bounds:
     """Both bounds on the optimum: the best feasible point, its objective, the lower bound and its proof.
 
-    A lower bound above the objective of a point is a contradiction. One that the errors of an oracle or of
-    rounding explain leaves a gap as large as the contradiction, because nothing better is proven. A
-    larger one is an `OracleError`; if the oracles are not exact, the lower bound is forgotten instead.
-    `scale` is the largest size of the objective at a point that was offered.
+    A lower bound above the objective of a point is a contradiction. If the errors of an oracle or of rounding
+    explain it, the gap becomes as large as the contradiction, because nothing better is proven. A larger one
+    raises `OracleError`; if the oracles are not exact, the lower bound is dropped instead. `scale` is the
+    largest absolute objective of the points offered.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -59,11 +60,11 @@ class Bounds:
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
     def terms(self) -> float:
-        """Return the size of the terms that objectives are sums of, and which may cancel."""
+        """Return the size of the terms of objectives, which may cancel."""
         return self.scale
 
     def slack(self) -> float:
-        """Return the size of terms of which the tolerance of a set may change a share."""
+        """Return the size of terms that may change by the tolerance of a set, relative to them."""
         return 0.0
 
     def offer_point(self, point: Point) -> bool:
@@ -95,7 +96,7 @@ class Bounds:
             self.best = replace(self.best, values=values, objective=self.upper)
 
     def offer_known(self, value: float, proof: Proof) -> None:
-        """Keep a lower bound that is known beforehand, without rounding errors."""
+        """Keep a lower bound that is given before the solve, without rounding errors."""
         self._known = value, proof
         self._computed, self._magnitude, self.proof = value, 0.0, proof
         self.lower = self._settled(value, 0.0)
@@ -147,7 +148,7 @@ def check_cuts(
     """Raise `Contradiction` if a cut (slopes, offsets, blocks) lies above the value of its block at a point.
 
     `origin` returns the query point of a row, or None. `X` is one point or an array of points, `values` has
-    inf where a value is unknown, `noise` is the size of terms that may have cancelled in a value.
+    inf where a value was not computed, `noise` is the size of terms that may have cancelled in a value.
     """
     slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
     X, values = np.atleast_2d(X, values)
@@ -171,8 +172,8 @@ def check_cuts(
 def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: float, scale: float) -> None:
     """Raise `OracleError` if a half-space cuts off a point that was found feasible before.
 
-    Its tolerance is relative to `extent`, the size of the points at which it was called, and to `scale`, the
-    size of the simple set.
+    The tolerance is relative to `extent`, the size of the points at which the oracle was called, and to
+    `scale`, the size of the simple set.
     """
     violations = half_spaces.violations(inside)
     sizes = half_spaces.sizes(np.full_like(inside, extent))
@@ -189,11 +190,11 @@ def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: f
 
 
 def hidden_terms(evaluator: Evaluator, error: Contradiction) -> float:
-    """Return the size of terms that cancel inside a black box, if these explain a contradiction; else 0.
+    """Return the size of terms that cancel inside a black box, if they explain a contradiction; else 0.
 
-    A convex function does not jump: a black box jumps, on the way between both places, by the last bits of
-    larger terms. There is no such jump if it gives other values when it is called again. Of both halves of
-    the way, the one with the larger error of a tangent holds the jump.
+    A convex function is continuous. A black box with large terms that cancel jumps by their last bits
+    somewhere between both points, and gives the same values when it is called again. The jump is bisected: it
+    lies in the half of the segment with the larger error of a tangent.
     """
     if not evaluator.risk.black_box or error.origin is None:
         return 0.0

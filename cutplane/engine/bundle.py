@@ -22,17 +22,19 @@ _NOT_WEIGHED = -1.0
 _NEGLIGIBLE = 1e-10
 """Share of the largest multiplier below which a row is idle, because interior points give no exact zeros."""
 _SAME = 1e-14
-"""Relative difference of offsets up to which rows with one slope are the same, because it is rounding."""
+"""Relative difference of offsets up to which rows with one slope are the same, because it is a rounding
+error."""
 _FADED = 1e-15
-"""Share of an aggregate below which a row of it is dropped, because it is a rounding error."""
+"""Share of an aggregate below which one of its rows is dropped, because it is a rounding error."""
 _SAMPLED = 1024
-"""Entries of a slope that its key is made of, because a sample tells nearly all long slopes apart."""
+"""Entries of a slope from which its key is computed, because a sample distinguishes nearly all long
+slopes."""
 _LONG, _SPARSE = 1000, 3
-"""A point of so many entries, at most one in three of them nonzero, is stored sparse, because that takes half
-the memory, or less."""
+"""A point with at least so many entries, of which at most one in three is nonzero, is stored sparse, because
+that takes half the memory, or less."""
 _RESERVED = 2**29
-"""Bytes of rows that are reserved at first, between 16 and 512 rows, because unwritten memory costs nothing
-and copies of large arrays do."""
+"""Bytes of rows that are reserved at first, between 16 and 512 rows, because memory that is not written costs
+nothing and copies of large arrays do."""
 
 
 class Proof(NamedTuple):
@@ -43,7 +45,7 @@ class Proof(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """Origins of rows by query: a point or multipliers of examples, and the solution found there."""
+    """Origins of rows, by query: a point or multipliers of examples, and the oracle's solutions."""
 
     points: Mapping[int, Array]
     duals: dict[int, Array]
@@ -67,7 +69,7 @@ class Retired(NamedTuple):
 
 
 class Points(MutableMapping[int, Array]):
-    """Vectors by query: copied when they are written, ndarrays when they are read.
+    """Vectors by query: copied when they are stored, returned as ndarrays.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ class Points(MutableMapping[int, Array]):
 
 
 class Bundle:
-    """Rows <slope, x> + offset in preallocated arrays that double; masters read them.
+    """Rows <slope, x> + offset in preallocated arrays whose size doubles when they are full.
 
     The slopes are sparse from the first sparse half-space on. There are at most `max_cuts` rows, if that is
     not None: at least 3 * n_blocks + 1, and one more with half-spaces.
@@ -145,7 +147,7 @@ class Bundle:
     points, duals, solutions : mapping of int
         By query: the point, the multipliers of the examples of a dual cut, the oracle's solutions per block.
     steepest : float
-        The largest entry of a slope that ever was here.
+        The largest absolute entry of all slopes ever added.
     """
 
     def __init__(self, dim: int, n_blocks: int, max_cuts: int | None = None):
@@ -158,11 +160,11 @@ class Bundle:
         self.duals: dict[int, Array] = {}
         self.solutions: dict[int, tuple[Any, ...]] = {}
         self.retired: dict[int, Retired] = {}
-        self._members: dict[int, dict[int, float]] = {}  # shares of rows from queries, by id of an aggregate
+        self._members: dict[int, dict[int, float]] = {}  # by id of an aggregate: shares by id of a row
         self._pinned: set[int] = set()
         self.has_half_spaces = self._covered = False
         self.steepest = 0.0
-        self._seen: set[int] = set()  # keys of all rows that ever were here
+        self._seen: set[int] = set()  # keys of all rows ever added
 
     @property
     def slopes(self) -> Any:
@@ -195,10 +197,10 @@ class Bundle:
         blocks: Sequence[int],
         solutions: tuple[Any, ...] | None = None,
     ) -> list[int]:
-        """Append rows that a query at `point` gave; return the row of each, also where it was there before.
+        """Append the rows of a query at `point`; return the position of each, also of rows already there.
 
-        If `make_room` has not found enough room for a batch, the half-spaces that lie deepest at the point
-        are taken.
+        If a batch is larger than the room that `make_room` found, the half-spaces that `point` violates most
+        are added.
         """
         if self.is_full(len(offsets)) and point is not None:
             assert self.max_cuts is not None
@@ -230,7 +232,7 @@ class Bundle:
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
 
     def _admit(self, slopes: Any) -> None:
-        """Store all slopes sparse from the first sparse ones on."""
+        """Store all slopes as sparse rows from the first sparse ones on."""
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None
             self._keys[:] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
@@ -262,7 +264,7 @@ class Bundle:
         self._next_id += count
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
-        """Return the row that holds this cut or half-space; None if there is none."""
+        """Return the position of this cut or half-space; None if it is not there."""
         return self._find(self._slopes.key(slope), slope, offset, block)
 
     def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
@@ -274,7 +276,7 @@ class Bundle:
         return None
 
     def origin(self, row: int) -> Array | None:
-        """Return the query point of a row, None if it has none."""
+        """Return the query point of a row; None if it has none."""
         return self.points.get(int(self.queries[row]))
 
     def block_models(self, x: Array) -> Array:
@@ -288,7 +290,7 @@ class Bundle:
         return models
 
     def lower(self, noise: float) -> None:
-        """Lower every cut by an error of the values that was unknown when the cut was made."""
+        """Lower every cut by an error of the values that was found after the cut was added."""
         self.offsets[(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
     def weigh(self, multipliers: Array) -> None:
@@ -311,7 +313,7 @@ class Bundle:
             self.drop(stale)
 
     def drop(self, rows: Array) -> None:
-        """Drop the rows of a mask."""
+        """Drop the rows where the mask is true."""
         self._keep(~rows)
         self._forget()
 
@@ -320,12 +322,12 @@ class Bundle:
         return self.max_cuts is not None and self._count + new_rows > self.max_cuts
 
     def make_room(self, new_rows: int) -> None:
-        """Drop rows until `new_rows` more fit under `max_cuts`, or as many as it allows of a large batch.
+        """Drop rows until `new_rows` more fit under `max_cuts`, or as many as possible of a large batch.
 
-        The rows whose multiplier has been zero for the longest go first. When active rows must go, the
-        aggregate of their block (the combination of all its rows by their multipliers) is added, so that the
-        reduced problem keeps its optimal value; it then carries the whole weight of its block. Last are rows
-        without a recorded multiplier: the oldest cuts first, then the half-spaces added last.
+        First go the rows whose multipliers have been zero for the longest time. If active rows must go, the
+        aggregate of their block (the combination of all its rows by their multipliers) is added and takes the
+        whole weight of the block, so that the reduced problem keeps its optimal value. Last go rows without a
+        recorded multiplier: first the oldest cuts, then the newest half-spaces.
         """
         if not self.is_full(new_rows):
             return
@@ -354,7 +356,7 @@ class Bundle:
         self._forget()
 
     def _aggregate(self, keep: Array, active: Array, excess: int) -> None:
-        """Replace `excess` active rows, and as many as there are blocks among them, by aggregates."""
+        """Replace `excess` active rows, and one more for each of their blocks, by aggregates."""
         weights = self.weights
         found = []
         for block in np.unique(self.blocks[active]).tolist():
@@ -375,7 +377,7 @@ class Bundle:
                 self._members[self._next_id - 1] = bases
 
     def _keep(self, keep: Array) -> None:
-        """Drop the other rows; rows from queries are retired, because aggregates may be made of them."""
+        """Drop the other rows, but keep those from queries in `retired`, because aggregates may use them."""
         dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
         for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
             numbers = self.offsets[row], self.blocks[row], self.queries[row]
@@ -387,7 +389,7 @@ class Bundle:
         self._set_count(count)
 
     def _forget(self) -> None:
-        """Forget retired rows and origins that neither the proof nor a row here uses."""
+        """Delete retired rows and origins that neither the proof nor a row of the bundle uses."""
         self._members = {row: self._members[row] for row in self.ids.tolist() if row in self._members}
         held = self._pinned.union(*self._members.values())
         self.retired = {row: entry for row, entry in self.retired.items() if row in held or row < 0}
@@ -397,14 +399,14 @@ class Bundle:
         self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
 
     def infima(self, values: Array) -> Proof:
-        """Return the proof by known infima, one per block, which need not be rows of the model."""
+        """Return the proof by the infima of the blocks, which need not be rows of the model."""
         ids = -1 - np.arange(values.size)
         for block, (row, value) in enumerate(zip(ids.tolist(), values.tolist(), strict=True)):
             self.retired[row] = Retired(np.zeros(self.dim), value, block, TRIVIAL)
         return Proof(ids, np.ones(values.size))
 
     def bases(self, proof: Proof) -> dict[int, float]:
-        """Return the multipliers, by id, of the rows from queries that the rows of a proof are made of."""
+        """Return the multipliers, by id, of the rows from queries that a proof combines."""
         found: dict[int, float] = {}
         used = proof.multipliers > 0.0
         for row, weight in zip(proof.ids[used].tolist(), proof.multipliers[used].tolist(), strict=True):
@@ -413,7 +415,7 @@ class Bundle:
         return found
 
     def pinned(self, proof: Proof) -> Proof:
-        """Return a proof by rows from queries; they are retired, not forgotten, when they are dropped."""
+        """Return a proof by rows from queries, which are retired when they are dropped."""
         weights = self.bases(proof)
         self._pinned = set(weights)
         return Proof(np.array(list(weights), dtype=np.int64), np.array(list(weights.values())))
@@ -441,7 +443,7 @@ class Bundle:
 
 
 class DenseSlopes:
-    """Rows in an array that doubles; a row is never written over, so that views stay valid."""
+    """Rows in an array that doubles; a row is never overwritten, so that views stay valid."""
 
     def __init__(self, dim: int):
         self.count = 0
@@ -453,7 +455,7 @@ class DenseSlopes:
         return self._rows[: self.count]
 
     def key(self, slope: Array) -> int:
-        """Return a number that equal slopes have in common."""
+        """Return a number that is the same for equal slopes."""
         sample = slope[:: -(-slope.size // _SAMPLED) or 1]
         return hash((sample + 0.0).tobytes())  # 0.0 and -0.0 are equal
 
@@ -478,7 +480,7 @@ class DenseSlopes:
 
 
 class SparseSlopes:
-    """Compressed sparse rows; new ones are joined to the others when they are read."""
+    """Compressed sparse rows; new ones are appended to the matrix when it is read."""
 
     def __init__(self, matrix: Array):
         self._matrix: Any = sparse.csr_array(matrix)
@@ -493,7 +495,7 @@ class SparseSlopes:
         return self._matrix
 
     def key(self, slope: Any) -> int:
-        """Return a number that equal slopes have in common."""
+        """Return a number that is the same for equal slopes."""
         indices, values = _entries(slope)
         return hash((indices.tobytes(), values.tobytes()))
 
@@ -525,7 +527,7 @@ def rows_of(slopes: Any) -> list[Any]:
 
 
 def rows_to_matrix(rows: list[Any], dim: int) -> Any:
-    """Return rows, as `rows_of` gives them, as one matrix: sparse if one of them is."""
+    """Return a list of rows (see `rows_of`) as one matrix, sparse if one of them is."""
     if not any(isinstance(row, SparseRow) for row in rows):
         return np.array(rows).reshape(-1, dim)
     entries = [_entries(row) for row in rows]

@@ -1,7 +1,7 @@
-"""Costs of methods from sizes: nanoseconds of one core at about 2 GHz, measured by `benchmarks/costs.py`.
+"""Estimated costs of methods in nanoseconds of one core at about 2 GHz, measured by `benchmarks/costs.py`.
 
-Moves for linear data count their costs and do not measure them, because a run can be repeated then: the same
-data give the same moves, whatever else the machine does.
+Methods for linear data count their costs and do not measure them, because a run can then be repeated: the
+same data give the same decisions, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 USUAL_FALL = math.log(1e3)
-"""Fall of log(gap) that a solve is expected to need."""
+"""Decrease of log(gap) that a solve is expected to need."""
 OVERHEAD = 1e6
 """An iteration outside the data (master, bounds, records), because that is nearly the same for all data."""
 BATCH = 4.0 * OVERHEAD
@@ -17,56 +17,56 @@ BATCH = 4.0 * OVERHEAD
 LOOK = 5e4
 """Computation of a move's gap, outside the data, because it is a few calls of numpy."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
-"""A pass there and back, with the line search, per example and stored entry, because indices cost twice
-more."""
+"""A pass for predictions and slopes, with the line search, per example, per stored entry and per entry of a
+dense matrix, because indices make an entry three times as costly."""
 PER_COEFFICIENT, PER_PAIR = 4.0, 60.0
-"""A coefficient of a cut, because a new cut is multiplied by all, and a pair of cuts, because of the active
-set."""
+"""Per coefficient of each cut, because a new cut is multiplied by all, and per pair of cuts, because of the
+active set."""
 NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
-"""A Newton step outside the data, and per example, because of multipliers and bends of the smoothed
+"""A Newton step outside the data, and per example, because of the multipliers and pieces of the smoothed
 losses."""
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
-"""A product in a Gram matrix of sparse rows, of dense ones, and a cubed feature, because of Cholesky's
-factor."""
+"""A product in a Gram matrix of sparse rows, of dense ones, and per cubed number of features, because of the
+Cholesky factor."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
-"""A step of coordinate ascent per example, per entry, and for a loss without an outline, because of its
-equation."""
+"""A step of coordinate ascent per example, per stored entry, per dense entry, and for a loss without an
+outline, because it solves an equation."""
 ITERATION = 1.1e5
 """An iteration of cuts outside oracle and master, because of bounds and records."""
 QP, QP_PAIR, QP_SIDE, LEVEL = 4e4, 0.8, 20.0, 5.0
-"""A reduced quadratic programme of our own, a pair of its rows, an entry of the rows of the set times their
-number, and the factor of a level, because its multiplier is searched."""
+"""A reduced quadratic programme by the package, per pair of its rows, per entry of the rows of the set times
+their number, and the factor of a level constraint, because its multiplier is found by a search."""
 LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
-"""A reduced linear programme, an entry of its cuts, and an entry of the rows of the set in each of as many
-pivots as rows, because the first solve takes these and later ones few."""
+"""A reduced linear programme, per entry of its cuts, and per entry of the rows of the set and pivot, because
+the first solve takes as many pivots as rows, and later ones few."""
 CONE_ENTRY = 100.0
-"""An entry of the cuts of a reduced problem through cvxpy, because that copies it several times."""
+"""Per entry of the cuts of a reduced problem through cvxpy, because cvxpy copies it several times."""
 PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
-"""A quadratic programme by an interior point, its columns, products in its normal equations, and cubed
-columns of a filled factor, because it takes some 20 factors."""
+"""A quadratic programme by an interior point, per column, per product in its normal equations, and per cubed
+column of a dense factor, because it computes some 20 factors."""
 COMPILED, COMPILED_ENTRY = 1e7, 100.0
-"""Compilation of a cone programme by cvxpy, and an entry of it, because it passes through Python."""
+"""Compilation of a cone programme by cvxpy, and per entry, because both are done in Python."""
 SEMIDEFINITE = 7.0
-"""A cubed entry of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
+"""Per cubed entry of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
 DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
-"""Coordinate descent outside the data and per entry, of smooth and of smoothed losses, because of more
-epochs."""
+"""Coordinate descent outside the data and per entry, for smooth losses and for smoothed ones, because these
+need more epochs."""
 
 
 def is_dense(size: tuple[int, int, float]) -> bool:
-    """Tell whether (examples, features, entries) leave no entry out."""
+    """Tell whether a matrix of (examples, features, entries) stores all its entries."""
     m, n, entries = size
     return entries >= m * n
 
 
 def cost_of_pass(size: tuple[int, int, float]) -> float:
-    """Return what an iteration costs for (examples, features, entries) without the bundle."""
+    """Return the cost of an iteration without the bundle, for (examples, features, entries)."""
     m, _, entries = size
     return OVERHEAD + PER_EXAMPLE * m + (PER_DENSE_ENTRY if is_dense(size) else PER_ENTRY) * entries
 
 
 def cost_of_cut(size: tuple[int, int, float], n_cuts: int) -> float:
-    """Return what an iteration with a new cut costs."""
+    """Return the cost of an iteration with a new cut."""
     return cost_of_pass(size) + PER_COEFFICIENT * size[1] * n_cuts + PER_PAIR * n_cuts**2
 
 
@@ -79,13 +79,13 @@ def cost_of_newton(size: tuple[int, int, float], near: float) -> float:
 
 
 def cost_of_epoch(size: tuple[int, int, float], equations: bool) -> float:
-    """Return what an epoch of coordinate ascent costs, whose losses have no outline if `equations`."""
+    """Return the cost of an epoch of coordinate ascent; `equations` if the losses have no outline."""
     m, _, entries = size
     return cost_of_visits(m, entries, is_dense(size), equations)
 
 
 def cost_of_visits(count: float, entries: float, dense: bool, equations: bool) -> float:
-    """Return what so many steps of coordinate ascent cost."""
+    """Return the cost of `count` steps of coordinate ascent."""
     per_visit = EPOCH_EXAMPLE + (EPOCH_EQUATION if equations else 0.0)
     return per_visit * count + (EPOCH_DENSE_ENTRY if dense else EPOCH_ENTRY) * entries
 
@@ -98,7 +98,7 @@ def cost_of_qp(n: float, rows: float) -> float:
 def cost_of_programme(columns: float, rows: float, products: float) -> float:
     """Return the cost of a quadratic programme; `products` counts the products of two entries of a row.
 
-    The factor is taken to be as dense as the normal equations of columns, or of rows if these are fewer.
+    The factor is assumed as dense as the normal equations of columns, or of rows if these are fewer.
     """
     order = max(min(columns, rows), 1.0)
     filled = min(1.0, products / order**2) * order**3
@@ -112,12 +112,12 @@ def cost_of_cones(
 ) -> float:
     """Return the cost of a cone programme through cvxpy.
 
-    The atoms add `more` columns and have so many entries; `blocks` is the cost of semidefinite cones.
+    The atoms add `more` columns and `entries` entries; `blocks` is the cost of semidefinite cones.
     """
     compiled = PROGRAMME_COLUMN * more + COMPILED_ENTRY * entries
     return cost_of_programme(columns, rows, products) + compiled + blocks
 
 
 def cost_of_semidefinite(order: int) -> float:
-    """Return what a semidefinite cone of this order costs."""
+    """Return the cost of a semidefinite cone of this order."""
     return SEMIDEFINITE * (order * (order + 1) / 2) ** 3

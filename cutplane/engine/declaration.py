@@ -1,4 +1,4 @@
-"""The declaration of a problem, as engine and methods read it."""
+"""The declared problem, as engine and methods read it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Answer = TypeVar("Answer")
 
 
 class Declaration:
-    """minimise f(x) + g(x) subject to x in X: the pieces, whose dimensions agree.
+    """minimise f(x) + g(x) subject to x in X: pieces whose dimensions agree.
 
-    `simple_set` is X without the separation oracles, within the domains of risk and regularizer;
+    `simple_set` is X without the separation oracles, intersected with the domains of risk and regularizer;
     `separators` are the oracles of X and of the domain of the risk; `active_regularizer` is `NoRegularizer`
-    if the weight is zero. With `as_given`, methods see the problem in the user's variables in any units.
+    if the weight is zero. With `as_given`, methods solve the problem in the user's variables in any units.
     """
 
     as_given = False
@@ -74,7 +74,7 @@ class Declaration:
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """Regularizer and simple set as a sum over the coordinates; None if they are none."""
+        """Regularizer and simple set as a sum over the coordinates; None if they are not separable."""
         return self._separable
 
     @cached_property
@@ -87,44 +87,44 @@ class Declaration:
 
     @property
     def standard(self) -> Restated | None:
-        """The problem in the variables of a solve, and the change of variables; None if these are its own."""
+        """The problem in the variables of a solve, and the change of variables; None if both are the same."""
         from cutplane.engine.standard import standardized
 
         return standardized(self)
 
     def within(self, reach: float) -> Declaration:
-        """Return the problem with no coordinate larger than the reach."""
+        """Return the problem with all coordinates between -reach and reach."""
         inside = self.feasible_set & Box(-reach, reach, dim=self.dim)
         return Declaration(self.risk, self.regularizer, inside)
 
     def conjugate(self) -> Conjugate:
-        """Return who finds the highest cut with a given slope."""
+        """Return a function from a slope to the offset of the highest cut with this slope."""
         from cutplane.masters.whole import Conjugate
 
         return Conjugate(self.risk, self.simple_set, self.dim)
 
     def solved_minimum(self) -> SolvedMinimum:
-        """Return who proves inner minima that have no closed form."""
+        """Return a function that computes inner minima that have no closed form."""
         from cutplane.masters.least import SolvedMinimum
 
         return SolvedMinimum(self.active_regularizer, self.simple_set, self.dim)
 
     @cached_property
     def reduced(self) -> ReducedProblem:
-        """The part of a reduced problem that is the same whatever its cuts are."""
+        """The part of a reduced problem that does not depend on its cuts."""
         return ReducedProblem(self.dim, self.risk.n_blocks, self.active_regularizer, self.simple_set)
 
     @property
     def order(self) -> str:
         """The order in which x holds the entries of matrix variables of cvxpy, in words; "" without any.
 
-        A risk of numpy may take another order than a `CvxpySet`, and nothing else would show it.
+        A risk written in numpy may use another order than a `CvxpySet`, which no error would show.
         """
         return order_of_entries(common_variables((self.risk, self.regularizer, self.feasible_set)))
 
     @cached_property
     def suitable(self) -> dict[Any, Any]:
-        """The estimates, or refusals, of the methods that have been asked."""
+        """The estimates or refusals of methods, computed so far."""
         return {}
 
     def has_set_of(self, other: Declaration) -> bool:
@@ -139,7 +139,7 @@ class Declaration:
         return not self.separators and self.reduced.unconstrained
 
     def objective(self, x: Any) -> float:
-        """Return f(x) + g(x), without looking at the feasible set."""
+        """Return f(x) + g(x); the feasible set is not checked."""
         x = as_vector("x", x, self.dim)
         values = self.risk.oracle(x)[0]
         return float(np.sum(values)) + self.regularizer.value(x)
@@ -164,7 +164,7 @@ class Declaration:
         return ability(self.simple_set, Capability.PROJECTION)
 
     def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:
-        """Tell whether x lies in the simple part of X, but for rounding: a tolerance relative to x."""
+        """Tell whether x lies in the simple part of X, up to a tolerance relative to x."""
         return self.simple_set.violation(x) <= tolerance * float(np.abs(x).max(initial=0.0))
 
     @cached_property
@@ -188,7 +188,7 @@ class Declaration:
 
 
 def remembered(question: Callable[[Declaration], Answer]) -> Callable[[Declaration], Answer]:
-    """Keep the answers to a question about a problem alone, as long as the problem lives."""
+    """Cache the answers to a question about a problem, as long as the problem exists."""
     known: WeakKeyDictionary[Declaration, Answer] = WeakKeyDictionary()
 
     @wraps(question)

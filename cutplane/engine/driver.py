@@ -1,4 +1,4 @@
-"""The one driver: it steps a process, keeps the records, tests the rules, calls the callbacks, and stops."""
+"""The only driver: it steps a process, records, tests stopping rules, and calls callbacks."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
 
 
 class Turn(NamedTuple):
-    """The kind of a step, and why it was the last one, unless a stopping rule holds; None to go on."""
+    """The kind of a step, and why the process ends with it; None to go on."""
 
     kind: str
     finished: Stop | None = None
 
 
 class Standing(NamedTuple):
-    """Bounds, best point, and totals so far of a process; see `Record`.
+    """Bounds, best point, and totals of a process; see `Record`.
 
-    `iteration` replaces the count of steps, if the process has another one.
+    `iteration` replaces the count of steps, if the process counts iterations itself.
     """
 
     lower: float
@@ -100,10 +100,10 @@ class Standing(NamedTuple):
 
 
 class Process(Protocol[Answer]):
-    """Something that is done step by step.
+    """A computation in steps.
 
-    A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`: the driver turns them into a
-    status, and reads `standing` after that too.
+    A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`. The driver turns each into a
+    status, and reads `standing` after it too.
     """
 
     def step(self) -> Turn:
@@ -112,16 +112,16 @@ class Process(Protocol[Answer]):
 
     @property
     def standing(self) -> Standing:
-        """Its bounds, best point and totals."""
+        """The bounds, best point and totals."""
         ...
 
     @property
     def started(self) -> bool:
-        """Whether there is something to return."""
+        """Whether there is a result to return."""
         ...
 
     def confirm(self, stop: Stop) -> Stop | None:
-        """Confirm the proof before the word OPTIMAL is given; None to go on."""
+        """Confirm the proof before the status becomes OPTIMAL; None to go on."""
         ...
 
     def result(self, stop: Stop, history: History) -> Answer:
@@ -130,9 +130,9 @@ class Process(Protocol[Answer]):
 
 
 class Driver(Generic[Answer]):
-    """Steps a process until a rule holds; yields the `State` after each step.
+    """Steps a process until a stopping rule holds; yields the `State` after each step.
 
-    The time since `began` on the clock counts, by default since now.
+    Elapsed time is counted from `began` on the clock, by default from now.
     """
 
     def __init__(self, process: Process[Answer], stopping: StoppingRule, began: float | None = None):
@@ -151,7 +151,7 @@ class Driver(Generic[Answer]):
 
     @property
     def method_state(self) -> Any:
-        """The state of the method after the last iteration, of a process that has one; None before."""
+        """The state of the method after the last iteration; None before it. Only some processes have one."""
         return self.process.method_state  # pyright: ignore[reportAttributeAccessIssue]
 
     def result(self) -> Answer:
@@ -166,7 +166,7 @@ class Driver(Generic[Answer]):
         log: bool = False,
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
-        """Go on until a rule, a callback or Ctrl-C stops it; callbacks are shown `view` of each state."""
+        """Step until a rule, a callback or Ctrl-C stops it; callbacks receive `view` of each state."""
         if callback is not None and not callable(callback):
             raise InvalidInputError(f"callback must be a function of the State, got {callback!r}.")
         with progress_display(progress) as display, one_blas_thread(), watched_interrupt() as interrupt:
@@ -203,7 +203,7 @@ class Driver(Generic[Answer]):
             return self.process.step()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
-        """Call a function; turn its errors into a status, or an error that holds the result."""
+        """Call a function; turn its errors into a status, or into an error that holds the result."""
         try:
             with one_blas_thread():
                 return action()
@@ -211,7 +211,7 @@ class Driver(Generic[Answer]):
             self.stop = ended.stop
         except OutOfTime:
             if clock() < self._began + self.stopping.time_limit:
-                raise  # a deadline from outside: this is part of an oracle of another process
+                raise  # the deadline of an outer solve, whose oracle runs this one
             self.stop = time_is_up(self.stopping.time_limit)
         except InfeasibleError as error:
             self.stop = Stop(Status.INFEASIBLE, str(error))
@@ -235,7 +235,7 @@ class Driver(Generic[Answer]):
         return None
 
     def _confirmed(self, state: State, stop: Stop) -> State:
-        """Let the process confirm its proof, which may change the stop, or remove it."""
+        """Let the process confirm its proof, which may change or cancel the stop."""
         before = self.process.standing
         confirmed = self._guarded(lambda: self.process.confirm(stop))
         if self.stop is stop:

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
-"""Parts of the weight of a regularizer with which multipliers inside its domain are searched: the last is as
-far inside as the tolerances of masters allow."""
+"""Shares of the weight of a regularizer with which multipliers inside its domain are searched, because the
+last is as far inside as the tolerances of masters allow."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
-"""Shares of multipliers inside that are tried in turn, because the bound loses as large a share."""
+"""Shares of inner multipliers, tried in this order because the bound loses as large a share."""
 _LARGE = 100_000
-"""Entries of the cuts from which on prox problems are solved, because a linear programme takes longer
-then."""
+"""Entries of the cuts above which prox problems replace linear programmes, because these take longer then."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
-"""Prox weights in units of the steepest cut, because the slope that they leave has to be small."""
+"""Prox weights in units of the steepest cut, because the slope of the prox term has to be small."""
 _PINNED = 1e-9
-"""Relative residual of a flat combination of slopes, because nnls is exact to fewer digits than doubles."""
+"""Largest relative residual of a flat combination of slopes, because nnls has fewer exact digits than
+doubles."""
 
 
 class DualSearch(DualFunction):
-    """The lower bound as a function of multipliers; where it is -inf, other multipliers are mixed in."""
+    """The lower bound as a function of multipliers, which mixes in others where it is -inf."""
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
@@ -51,10 +51,10 @@ class DualSearch(DualFunction):
     ) -> DualValue:
         """Return L(multipliers), or L of a mixture if that is -inf; see `__call__` for the parameters.
 
-        For a regularizer that grows linearly (a norm), L is finite only for multipliers in a polar set, whose
-        boundary is where the solutions lie. Multipliers of the reduced problem with half the weight of the
-        regularizer, and a weak prox term where a linear programme would take long, lie well inside: a small
-        share of them makes the bound finite, at a loss of that share.
+        For a regularizer that grows linearly, such as a norm, L is finite only for multipliers in a polar
+        set, and solutions lie on its boundary. The multipliers of a reduced problem with half the weight of
+        the regularizer lie well inside. (Where a linear programme would take long, it has a weak prox term.)
+        A small share of them makes the bound finite, and lowers it by about this share.
         """
         rows = bundle.slopes, bundle.offsets, bundle.blocks
         if self.problem.regularizer.lam > 0.0:
@@ -72,7 +72,7 @@ class DualSearch(DualFunction):
         return found
 
     def _multipliers_inside(self, bundle: Bundle) -> Array | None:
-        """Return multipliers well inside the domain, one per row of the bundle, or None if none are known."""
+        """Return multipliers well inside the domain, one per row of the bundle; None if none were found."""
         ids, weights = self._inside
         if not ids.size or not np.isin(ids, bundle.ids).all():
             if len(bundle) < self._attempt:
@@ -87,9 +87,9 @@ class DualSearch(DualFunction):
         return inside
 
     def _multipliers_of_less_weight(self, bundle: Bundle) -> Array | None:
-        """Return multipliers that minimise the model with the least part of the weight that has a minimum.
+        """Return multipliers that minimise the model with the smallest weight for which there is a minimum.
 
-        With a little less weight, none has one unless the model with nearly all of it does.
+        If the model with nearly the whole weight has no minimum, no smaller weight is tried.
         """
         mildest = self._with_weight(bundle, _PARTS[-1])
         others = () if mildest is None else (self._with_weight(bundle, part) for part in _PARTS[:-1])
@@ -122,11 +122,11 @@ def _mixed(found: DualValue, inside: Array, share: float) -> Array:
 
 
 def pins(slopes: Any, blocks: Array, free: Array) -> bool:
-    """Tell whether a combination of rows, as a lower bound may use it, is flat in the `free` coordinates.
+    """Tell whether some convex combination of rows is flat in the `free` coordinates.
 
-    These have neither a regularizer nor bounds. Cuts with slope zero everywhere, such as a known infimum, do
-    not count: a model that only they hold has its minimiser where another cut has fallen to that infimum,
-    which may be anywhere.
+    These have neither a regularizer nor bounds. Cuts with slope zero, such as an infimum, do not count: if
+    only they bounded the model, its minimiser could be any point where another cut is below that infimum,
+    however far away.
     """
     steep = np.flatnonzero(row_sizes(slopes))
     columns, of = dense(slopes[steep][:, free]), blocks[steep]

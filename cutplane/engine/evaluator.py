@@ -1,4 +1,4 @@
-"""Calls the oracles of a problem in a solve: times them, and combines images of points on a line."""
+"""Oracles in a solve: time their calls, and combine the images of points on a line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _FAR = 2.0
-"""Largest |t| of an extrapolated image z0 + t (z1 - z0), because errors grow with t."""
+"""Largest |t| of an extrapolated image z0 + t (z1 - z0), because errors grow with |t|."""
 _DRIFTED = 1e-13
-"""Relative error of a combined image at which it is computed again, because the slopes at the point should
-agree to 1e-9, also where scores cancel, and a few hundred combinations make no larger error."""
+"""Relative error of a combined image above which it is computed again, because slopes at the point should
+agree to 1e-9 even where scores cancel; a few hundred combinations stay below."""
 _SHORT = 2e-4
-"""Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing their number twice
-takes 8 microseconds, and products that end so soon gain nothing from threads."""
+"""Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing the number of
+threads twice takes 8 microseconds, and such short products gain nothing from threads."""
 
 
 class Evaluator(Oracle):
@@ -38,16 +38,16 @@ class Evaluator(Oracle):
     def __init__(self, problem: Declaration):
         super().__init__(problem)
         self.combines = True
-        """Whether images of points on a line are combined, which is cheap, and rounds some last bits."""
+        """Whether images of points on a line are combined, which is cheap but changes last bits."""
         self.seconds = 0.0
         users = problem.risk.black_box or problem.separators
         self._is_users = bool(users)
         self._took = math.inf  # seconds of the last call of an oracle
 
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
-        """Evaluate start + t (end - start): no pass over the data if the risk has images.
+        """Evaluate start + t (end - start), without a pass over the data if the risk has images.
 
-        Combined images drift away from the images of their points; far ones are computed again.
+        Each combination adds a rounding error; images with a large one are computed again.
         """
         x = start.x + t * (end.x - start.x)
         risk = self.risk
@@ -74,7 +74,7 @@ class Evaluator(Oracle):
         return float(bound)
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
-        """Return the minimiser of f(x) + quadratic(x), of a risk that knows it; or None."""
+        """Return the minimiser of f(x) + quadratic(x) by a closed form of the risk; None if it gives none."""
         risk: Any = self.risk
         x = self._call(risk.minimise_with, quadratic)
         if x is None:
@@ -89,11 +89,11 @@ class Evaluator(Oracle):
 
     @property
     def knows_nearby(self) -> bool:
-        """Whether a separation oracle can move a point into its set."""
+        """Whether a separation oracle can propose a point of its set."""
         return any(offers(separator, Capability.NEARBY) for separator in self.problem.separators)
 
     def nearby(self, x: Array) -> Array | None:
-        """Return a point of X close to x, as the separation oracles that can propose one do; or None."""
+        """Return a point of X close to x that a separation oracle proposes; None if none does."""
         for separator in self.problem.separators:
             function = ability(separator, Capability.NEARBY)
             if function is None:
@@ -121,7 +121,7 @@ class Evaluator(Oracle):
 
 
 def _drift(start: Point, end: Point, t: float, x: Array) -> float:
-    """Return a bound of the relative error of a combined image: errors grow as the terms cancel."""
+    """Return a bound of the relative error of a combined image, which grows as the terms cancel."""
     if not -_FAR <= t <= _FAR:
         return np.inf
     size = float(np.abs(x).max())

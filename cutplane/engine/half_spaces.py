@@ -1,4 +1,4 @@
-"""Points near the half-spaces that a separation oracle returned, and a first one in all of them."""
+"""Points near the half-spaces of a separation oracle, and a first point in all of them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _ROUNDS = 1000
-"""Half-spaces of a domain that are tried, because most domains are given by a few."""
+"""Most half-spaces of a domain that are computed, because most domains need a few."""
 _TRIES = 3
-"""The most oracle calls for a point on a segment, because the half-spaces that they add converge to the place
-where it leaves X as Newton's method does."""
+"""Most oracle calls for a point on a segment, because the new half-spaces find the boundary of X as fast as
+Newton's method."""
 _BACK = 1e-3
-"""Part of the way back to the inner end that is taken, because half-spaces bound a round set from outside."""
+"""Share of the segment by which a boundary point is drawn back inside, because half-spaces contain a round
+set."""
 CutOff = Callable[..., HalfSpaces]
-"""Calls separation oracles at a point, by default all, and returns the half-spaces found."""
+"""A function that calls separation oracles at a point, by default all, and returns their half-spaces."""
 
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
-    """Return x moved onto the half-spaces of the bundle that it violates by a master's tolerance."""
+    """Return x projected onto the half-spaces that it violates by no more than a master's tolerance."""
     rows = np.flatnonzero(bundle.blocks == HALF_SPACE)
     if not rows.size:
         return x
@@ -52,7 +53,7 @@ def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
 
 
 def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces) -> Array:
-    """Return a point of X on the segment, near the place where it leaves the half-spaces found."""
+    """Return a point of X on the segment, near the boundary of the half-spaces found."""
     x = outside
     for _ in range(_TRIES):
         x = inside + (1.0 - _BACK) * _share_inside(found, inside, x) * (x - inside)
@@ -65,11 +66,11 @@ def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces)
 def point_towards(
     end: Array, inside: Array, height: float, found: HalfSpaces, losses: tuple[float, float]
 ) -> Array | None:
-    """Return the point of the segment to the minimiser of a model that is worth an oracle call; or None.
+    """Return the point of the segment to a model's minimiser at which to call the oracle; or None.
 
-    It is the innermost one that loses at most the first of `losses` against the minimiser, or else the
-    second, if it lies in the half-spaces found. The objective falls by `height` on the segment, and is
-    convex: it is at most as large as the mean of both ends.
+    It is the innermost point whose value is at most the first of `losses` above the minimiser's, or else the
+    second, if this point lies in the half-spaces found. Along the segment the objective falls by `height` and
+    is convex, so that it lies below the chord.
     """
     if not height > 0.0:
         return None
@@ -81,16 +82,16 @@ def point_towards(
 
 
 def _share_inside(found: HalfSpaces, inside: Array, outside: Array) -> float:
-    """Return how much of a segment lies in half-spaces that its end violates."""
+    """Return the share of a segment that lies in half-spaces that its end violates."""
     slack, excess = np.maximum(-found.violations(inside), 0.0), found.violations(outside)
     shares = np.divide(slack, slack + excess, out=np.ones_like(slack), where=excess > 0.0)
     return float(shares.min(initial=1.0))
 
 
 def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) -> tuple[Status, str]:
-    """Return how a run ends whose reduced problem a master calls infeasible: what multipliers prove.
+    """Return status and reason after a master called a reduced problem infeasible.
 
-    `rows` is None if a feasible point is known.
+    `rows` is None if a feasible point exists.
     """
     from cutplane.masters.certificates import certify_infeasible
 
@@ -106,7 +107,7 @@ def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) 
 
 
 def into_domain(problem: Declaration, bundle: Bundle, cut_off: CutOff, x: Array) -> Array:
-    """Return x, or the projections of it on the half-spaces found so far until none cuts off the last."""
+    """Return x, or its projection on half-spaces of the domain, added until none cuts the projection off."""
     domain = problem.risk.domain
     separators = () if domain is None else domain.parts[1]
     if not separators:

@@ -1,4 +1,4 @@
-"""Records of iterations, and the state that a step-by-step run shows after each."""
+"""Records of iterations, and the state after each step."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Record(NamedTuple):
     note : str
         A failure that was repaired, for example of a backend.
     scale : float
-        The largest size of the objective so far, which the gap of an objective close to zero is relative to.
+        The largest absolute objective so far, to which the gap is relative if the objective is near zero.
     compiled : float
-        Further seconds, since the start, in which numba compiled routines or loaded compiled ones; no other
-        time includes them, and no time limit counts them.
+        Seconds since the start in which numba compiled or loaded routines. They are part of no other time,
+        and no time limit counts them.
     """
 
     iteration: int
@@ -95,7 +95,7 @@ class History:
         return np.array([getattr(record, name) for record in self._records])
 
     def ending(self, lower: float) -> History:
-        """Return the same history that ends with the lower bound of the result, but does not fall."""
+        """Return the history with the result's lower bound in the last record, but never decreasing."""
         if not self._records or lower == -np.inf:
             return self
         *before, last = self._records
@@ -139,14 +139,14 @@ class History:
 
 
 class Mark(NamedTuple):
-    """A part of a step, to be drawn.
+    """A part of a step that can be drawn.
 
     Attributes
     ----------
     kind : str
         "model", "prox" (centre and minimiser; the weight), "level" (centre and projection; the level),
-        "search" (both ends of a line search, and what it found), "vertex" (where the linearised objective is
-        least, seen from where it is tangent), or another word of a method.
+        "search" (both ends of a line search, and the point found), "vertex" (the minimiser of the linearised
+        objective, and the point of tangency), or another word of a method.
     points : tuple of ndarray of shape (dim,)
     value : float or None
     """

@@ -1,4 +1,4 @@
-"""Minimisation of a convex function of one variable, exact where its pieces are known."""
+"""Minimisation of a convex function of one variable, exactly where its pieces are given."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 _MAX_EVALUATIONS = 100
-"""Evaluations at most, because bisection alone gives all digits with fewer."""
+"""Most evaluations, because bisection alone reaches all digits with fewer."""
 _FAR = 1e12
-"""A step of this length is taken for an infinite one, because phi falls for ever."""
+"""Step length that counts as infinite, because phi then decreases without bound."""
 _DEVIATIONS = 2.5
-"""Deviations of an estimated slope on each side of zero, because the exact zero is nearly surely there."""
+"""Standard deviations of an estimated slope on each side of zero, because the exact zero nearly surely lies
+between."""
 _CLOSE = 1e-6
-"""Relative length of a Newton step after which the search ends, because the next is its square."""
+"""Relative length of a Newton step after which the search ends, because the next one is about its square."""
 _FEW = 8
-"""Newton steps after which one with a gain within rounding is the last, because others gain no more."""
+"""Newton steps after which the search ends when a step gains no more than rounding, because later ones gain
+no more either."""
 _NOTHING = PiecewiseLinear(0.0, 0.0, NO_KINKS, NO_KINKS)
 
 
@@ -33,7 +35,7 @@ def minimise_on_line(line: Line, limit: float) -> float:
     * none: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
       after a step that did not halve the bracket, to a relative accuracy of 1e-10 of t, or rounding of phi.
 
-    Where phi falls for ever the step is finite.
+    Where phi decreases without bound the step is finite.
 
     Parameters
     ----------

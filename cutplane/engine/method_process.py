@@ -32,20 +32,20 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
-"""Iterations without progress, or audits that leave the gap open, after which a run has stalled, because
-a few may be due to rounding errors."""
+"""Iterations without progress, or audits that do not close the gap, after which a run has stalled, because
+rounding errors may cause a few."""
 _FEW_CALLS = 100
-"""Calls up to which there is no advice, because a solve ends in the time that it takes to read it."""
+"""Oracle calls below which no advice is given, because the solve ends before the user has read it."""
 _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
-"""Statuses after which the oracles answer and there is time to evaluate the best point again."""
+"""Statuses after which the best point is evaluated again, because the oracles work and there is time."""
 
 
 class MethodProcess:
     """Evaluates the first point, x0 projected or a `Point`, then does steps of the method.
 
-    The problem of the run may be `user`'s in other variables, by a `change`: points, marks and the result are
-    in the user's variables. With `probes`, a black box is called a few times more before the status is
-    OPTIMAL. The cuts of `warm_start` are reused as far as they are valid.
+    The problem of the run may be `user`'s in other variables, by a `change`; points, marks and the result are
+    in the user's variables. With `probes`, a black box is called a few more times before the status is
+    OPTIMAL. The cuts of `warm_start` are reused where they are valid.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MethodProcess:
 
     @property
     def started(self) -> bool:
-        """Whether a first point was evaluated, so that there is something to return."""
+        """Whether a first point was evaluated, so that there is a result to return."""
         return hasattr(self.run, "first")
 
     @property
@@ -112,7 +112,7 @@ class MethodProcess:
             step = checked(run.method, run.method.step(run, self.method_state))
         except OracleError as error:
             if error.__cause__ is None and self.probes:
-                probe_pieces(run)  # the contradiction may come from a user's set or regularizer
+                probe_pieces(run)  # an error of a user's set or regularizer may explain the contradiction
             raise
         self.method_state = step.state
         self._idle = 0 if run.moved else self._idle + 1
@@ -127,7 +127,7 @@ class MethodProcess:
         return Turn(step.kind, Stop(Status.STALLED, "; ".join(filter(None, [reason, self._last_note]))))
 
     def confirm(self, stop: Stop) -> Stop | None:
-        """Confirm the proof by calls of the oracle, and count them; None if the gap is open again."""
+        """Confirm the proof by counted calls of the oracle; None if the gap is open again."""
         run = self.run
         if self.warm_start is not None and self._unconfirmed:
             confirm_origin(run, self.warm_start.certificate, self._unconfirmed)
@@ -140,7 +140,7 @@ class MethodProcess:
         lower = self._true_lower() if optimal else run.lower
         if lower < run.lower and (gap := run.upper - lower) > run.tolerance(run.upper):
             self._unproven += 1
-            run.offer_known(lower, run.proof)  # because a bound with a better proof is to replace this one
+            run.offer_known(lower, run.proof)  # so that a bound with a better proof can replace this one
             run.dual.forget()
             reason = f"rounding errors of float64 leave a gap of {gap:.2g}"
             return None if self._unproven <= _PATIENCE else Stop(Status.STALLED, reason)
@@ -164,7 +164,7 @@ class MethodProcess:
         return Stop(Status.STALLED, reason)
 
     def _best(self) -> Point | None:
-        """Return the best point, evaluated where its rounding in the user's variables puts it."""
+        """Return the best point, evaluated at its rounding in the user's variables."""
         best = self.run.best
         if best is None or self.change is None:
             return best
@@ -176,8 +176,8 @@ class MethodProcess:
     def result(self, stop: Stop, history: History) -> Result:
         """Return the best point, the bounds and their proof.
 
-        The bounds of a user's method are recomputed from its multipliers and the oracles, because it may call
-        or change anything within its reach.
+        The bounds of a user's method are recomputed from its multipliers and the oracles, because it may
+        change any number of the run.
         """
         run = self.run
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
@@ -228,7 +228,7 @@ class MethodProcess:
     def _true_lower(self) -> float:
         """Return the lower bound that the rows of the certificate prove, which have no aggregates.
 
-        Intervals of free coordinates that other rows proved do not count.
+        Intervals of free coordinates that follow from other rows are not used.
         """
         run = self.run
         if run.lower == -math.inf or run.dual.simple is None:
@@ -242,7 +242,7 @@ class MethodProcess:
         return min(run.lower, DualFunction(self.problem)(*given, run.upper, reach=reach).value)
 
     def _first(self) -> Point:
-        """Evaluate the first point; where the objective is inf at a default one, solve for one inside."""
+        """Evaluate the first point; if the objective is inf at a default one, solve for a finite one."""
         run, problem = self.run, self.problem
         pieces = problem.risk, problem.active_regularizer
         if isinstance(self.x0, Point):

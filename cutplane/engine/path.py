@@ -39,12 +39,12 @@ _RULES = {"max_iter", "stop", "time_limit", "tol", "tol_abs"}
 _SHOWN = {"callback", "log", "progress"}
 _TAKEN = {*_RULES, *_SHOWN, "backend", "max_cuts", "method", "probes", "warm_start", "x0"}
 _AIMS = 0.9, 0.05, 0.005
-"""Shares of the tolerance that a follower is to reach, one after another, because its estimate of the gap is
-no proof; a margin of a tenth was enough at all weights of twelve paths."""
+"""Shares of the tolerance that a follower must reach, in this order because its estimate of the gap is no
+proof; a margin of a tenth was enough at all weights of twelve paths."""
 
 
 class Results(Generic[R]):
-    """Results in order, as a sequence; a subclass has `results` and `to_frame`."""
+    """A sequence of results; a subclass has `results` and `to_frame`."""
 
     results: tuple[R, ...]
 
@@ -143,8 +143,9 @@ def follow(problem: Any, lams: Sequence[float] | Array, method: Method, options:
 def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
     """Yield the result for each weight.
 
-    If the method has a follower, the follower proposes points and multipliers, and this function proves their
-    bounds. If there is none, or a bound misses the tolerance, the weight is solved from the cuts of the last.
+    The follower of the method, if it has one, proposes points and multipliers, and this function proves their
+    bounds. Without a follower, or if a bound misses the tolerance, the weight is solved from the cuts of the
+    weight before.
     """
     begin = {name: options[name] for name in ("warm_start", "x0") if name in options}
     rest = {name: value for name, value in options.items() if name not in begin}
@@ -161,9 +162,9 @@ def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any])
 def _leader(
     problem: Declaration, method: Method, options: dict[str, Any]
 ) -> Callable[[Declaration], Result | None] | None:
-    """Return the function that solves the next weight by the follower of a method, or returns None unproven.
+    """Return a function that solves the next weight by the method's follower, or returns None if unproven.
 
-    There is none if the method has no follower for the problem, or options forbid it.
+    Return None if the method has no follower for the problem, or options forbid it.
     """
     from cutplane.engine.driver import Driver
     from cutplane.engine.method_process import MethodProcess
@@ -224,7 +225,7 @@ class _Following(Method):
         return f"{self.leader!r}, along the path"
 
     def step(self, run: Run, state: int | None) -> Step:
-        """Go on to the solution, more accurately each time."""
+        """Let the follower solve the problem, more accurately each time, and prove its bounds."""
         attempts = state or 0
         aim = _AIMS[attempts]
         found = self.follower.solve(run.problem, lambda objective: aim * run.tolerance(objective))
@@ -237,25 +238,24 @@ class _Following(Method):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactPath:
-    """The solutions for every weight in a range: with an l1 norm a piecewise linear function of the weight.
+    """The solutions for every weight in a range, a piecewise linear function.
 
-    With a squared norm, of `L2` or a kernel machine, they are one of its inverse.
-
-    ``path(lam)`` is the solution at any weight from the last knot on.
+    With an l1 norm they are piecewise linear in the weight, with a squared norm, of `L2` or a kernel machine,
+    in its inverse. ``path(lam)`` is the solution at any weight from the last knot on.
 
     Attributes
     ----------
     knots : ndarray of shape (K,)
-        The weights where the pieces meet, falling: from the least one at which all coordinates with a cost
-        are zero, or above which no multiplier changes, to the end. Where solutions are not unique, two knots
-        may have the same weight.
+        The weights where the pieces meet, decreasing: from the least weight at which all coordinates with a
+        cost are zero, or above which no multiplier changes, to the end. Where solutions are not unique, two
+        knots may have the same weight.
     points : csr_array of shape (K, dim)
         The solution at each knot.
     events : tuple of str
-        The events there: "joins 3" and "leaves 3" of coordinate 3, "crosses 7" of example 7, whose
-        prediction enters another piece of its loss. With a squared norm "joins 3" and "leaves 3" of
-        example 3, whose prediction reaches a kink of its loss, or leaves it, and "ties" where the path
-        continues from a new solution, a little below a weight with many events.
+        The event at each knot. With an l1 norm, "joins 3" and "leaves 3" are about coordinate 3, and "crosses
+        7" about example 7, whose prediction enters another piece of its loss. With a squared norm, "joins 3"
+        and "leaves 3" are about example 3, whose prediction reaches a kink of its loss or leaves it; "ties"
+        marks a new solution, a little below a weight with many events, from which the path continues.
     result : Result
         The solve that ended at the last knot, with its certificate.
     """

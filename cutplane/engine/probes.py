@@ -1,4 +1,4 @@
-"""A few further calls of black boxes and users' pieces before the status is OPTIMAL."""
+"""A few more calls of black boxes and users' pieces before the status is OPTIMAL."""
 
 from __future__ import annotations
 
@@ -24,39 +24,41 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _FEWEST, _SHARE = 4, 20
-"""Least number of probes, and calls of the oracle for one more, because probes should cost little."""
+"""Fewest probes, and calls of the oracle per further probe, because probes should cost little."""
 _MOST = 200
-"""Cuts, and points, of the bundle that are compared, because each is compared with each."""
+"""Most cuts, and points, of the bundle that are compared, because each cut is compared with each point."""
 _STEP = 1e-3
-"""Distance between the points of a pair, relative to the reach of the run, because errors of slopes show that
-are larger than the curvature over it and than the errors of values over it, 1e-4."""
+"""Distance between the points of a pair, relative to the reach of the run, because an error of a slope shows
+if it exceeds the curvature over this distance and the errors of values divided by it, 1e-4."""
 _THERE = 0.7
-"""Share of one of two opposite projections in the end of a way, because at a bound one of them leads inside,
-so that every coordinate changes that can."""
+"""Share of one of two opposite projections in a probed point, because at a bound one of them leads inside, so
+that every coordinate that can change does."""
 _NOWHERE, _FEW = 1e-6, 2
-"""Share of the set that a run has seen, and count of its points, up to which all of it is probed, because a
-slope of zero keeps a method where it is."""
+"""Share of the set that a run has covered, and count of its points, up to which the whole set is probed,
+because a wrong slope of zero stops a method at its first point."""
 _COPIED = 2**22
-"""Entries of cuts or points that are copied at a time, because all of them may not fit into memory."""
+"""Entries of cuts or points that are copied at a time, because memory may not hold a copy of all."""
 _WAYS = 4
 """Points, and directions of each kind, because a hundred calls cost as much as a few iterations."""
 _SHORTEST = 12
-"""Halvings of a step that leaves the set, because a set that is too small by 1e-3 of its size should show."""
+"""Halvings of a step that leaves the set, because an error of the set by 1e-3 of its size should show."""
 _DIFFERENCE = 1e-6
-"""Step of a central difference, relative to the point, because the third root of a rounding error is best."""
+"""Step of a central difference, relative to the point, because its best size is the third root of
+rounding."""
 _FAR = 1e6
-"""Multiple of the reach of the run that is outside of a bounded set, because a run sees more of it."""
+"""Multiple of the reach of the run that lies outside of a bounded set, because a run covers a larger
+share."""
 _CHECK = "Check the set with cutplane.testing.check_set."
 
 
 def probe(run: Run) -> int:
-    """Search for a contradiction in the answers of a black box, old ones and a few new ones.
+    """Search for a contradiction in the answers of a black box, those of the run and a few new ones.
 
-    The oracle is called again at the best point, where it must give the same value; ten times as far from it
-    as the run has been, if the set is bounded, else close to it; where all slopes are zero in some
-    coordinates, at a point that differs in these alone; and at pairs of points close to one another, where
-    slopes are difference quotients. There are 1/20 as many of these calls as the run made, but at least 4.
-    Then every cut is compared with every value that is known.
+    The oracle is called again at the best point, where it must give the same value. It is called at a far
+    point, ten times as far from the best one as the run has been, if the set is bounded, and else close to
+    the best one. Where all slopes are zero in some coordinates, it is called at a point that differs in these
+    alone. It is called at pairs of points close together, where slopes are difference quotients. There are
+    1/20 as many calls as in the run, but at least 4. Then every cut is compared with every value.
 
     Return the number of calls; raise `OracleError` if answers contradict one another.
     """
@@ -69,7 +71,7 @@ def probe(run: Run) -> int:
     bounded, best = run.problem.simple_set.bounded, run.best.x
     known.add(evaluate(known.far() if bounded else best + _STEP * (known.elsewhere() - best)))
     flat = ~known.steep()
-    if flat.any():  # a slope that the oracle forgets leaves x where it is
+    if flat.any():  # a coordinate that the oracle's slope omits never changes
         known.add(evaluate(run.problem.into_simple_set(np.where(flat, known.elsewhere(), run.best.x))))
     while known.calls < count:
         end, share = known.elsewhere(), known.rng.uniform(0.2, 0.8)
@@ -92,7 +94,7 @@ def _again(run: Run, point: Point) -> Point:
 
 
 class _Known:
-    """Points with values, the last ones of a run, and places for others."""
+    """Evaluated points, the last ones of a run and new ones, and random points of the set."""
 
     def __init__(self, run: Run):
         assert run.best is not None
@@ -110,13 +112,13 @@ class _Known:
         self.reach = float(reach) or 1.0
 
     def add(self, point: Point) -> None:
-        """Take an answer, if the objective is finite there."""
+        """Count a call, and keep its answer if the objective is finite."""
         self.calls += 1
         if np.isfinite(point.objective):
             self.new.append(point)
 
     def steep(self) -> Array:
-        """Return the coordinates in which some slope is not zero, as a mask."""
+        """Return a mask of the coordinates in which some slope is not zero."""
         mask = np.zeros(self.centre.size, dtype=bool)
         for point in self.new:
             mask |= (self.run.slopes(point) != 0.0).any(axis=0)
@@ -127,7 +129,7 @@ class _Known:
         return mask
 
     def far(self) -> Array:
-        """Return a point of a bounded set where the run has not been: what is not convex shows from afar."""
+        """Return a point of a bounded set far from the run, because errors of convexity are large there."""
         way = self.rng.standard_normal(self.centre.size)
         step = REACH * self.reach / np.abs(way).max() * way
         ends = [self.run.problem.into_simple_set(self.centre + sign * step) for sign in (1.0, -1.0)]
@@ -135,7 +137,7 @@ class _Known:
         return self.centre + self.rng.uniform(0.5, 1.0) * (end - self.centre)
 
     def elsewhere(self) -> Array:
-        """Draw a point of the simple set, as far from the best one as the run has been."""
+        """Draw a point of the simple set, about as far from the best one as the run has been."""
         step = self.reach * self.rng.standard_normal(self.centre.size)
         there, back = (self.run.problem.into_simple_set(self.centre + sign * step) for sign in (1.0, -1.0))
         return _THERE * there + (1.0 - _THERE) * back
@@ -169,11 +171,11 @@ class _Known:
 def probe_pieces(run: Run) -> None:
     """Search for a contradiction in the answers of a set or a regularizer that a user wrote.
 
-    `violation` defines the set, and `value` the regularizer. Points of the set are the best one, a few
-    queries, projections of points outside, and the ends of steps from these that stay in the set. The
-    projection must not change them, and none of them may be nearer to a point than its projection. The least
-    value of g(x) + <v, x> over the set, on which every lower bound relies, may not be above the value at one
-    of them: for the slope v of the proof, and for the v that each of them minimises.
+    `violation` defines the set, and `value` the regularizer. They are tested at points of the set: the best
+    one, a few queries, projections of points outside, and the ends of steps from these that stay in the set.
+    The projection must not change these points, and none of them may be nearer to a point than its
+    projection. Every lower bound relies on the least g(x) + <v, x> over the set: it may not be above the
+    value at one of these points, for the slope v of the proof and for the v that each of them minimises.
 
     Raise `OracleError` if answers contradict one another.
     """
@@ -213,7 +215,7 @@ class _Probe:
         pairs = [(x, self._projected(x)) for x in outside] if self.project is not None else []
         self.known += [base, *(nearest for _, nearest in pairs)]
         ends = self.X0.bounded is not True or not self._is_inside(self.best + _FAR * self.reach, INSIDE)
-        ways = self._ways(base, down) if ends else []  # some users' `violation` is 0 everywhere
+        ways = self._ways(base, down) if ends else []  # some users' `violation` returns 0 everywhere
         pushed = [end for way in ways if (end := self._pushed(base, way)) is not None]
         for y in self.known + pushed:
             self._compare_projections(pairs, y)
@@ -229,7 +231,7 @@ class _Probe:
         return self.rng.standard_normal((_WAYS, self.best.size))
 
     def _slope(self, x: Array) -> Array:
-        """Return a subgradient of g at x, by differences if it has none."""
+        """Return a subgradient of g at x, by differences if g implements none."""
         gradient = ability(self.g, Capability.SUBGRADIENT)
         if gradient is not None:
             return np.asarray(gradient(x.copy()), dtype=np.float64)
@@ -243,7 +245,7 @@ class _Probe:
         return np.where(np.isfinite(slope), slope, 0.0)
 
     def _projected(self, x: Array) -> Array:
-        """Return the projection of x, which must be inside."""
+        """Return the projection of x, which must be in the set."""
         assert self.project is not None
         nearest = np.array(self.project(x.copy()), dtype=np.float64)
         self._check_inside(nearest, f"The projection {show(nearest)} of x = {show(x)} on")
@@ -256,14 +258,14 @@ class _Probe:
             )
 
     def _ways(self, base: Array, down: Array) -> list[Array]:
-        """Return steps from a point: downhill, along single coordinates of that, to and from other points."""
+        """Return steps from a point: downhill, along coordinates, to other points, back, and random ones."""
         steepest = np.argsort(-np.abs(down))[:_WAYS]
         axes = [np.where(np.arange(down.size) == j, down, 0.0) for j in steepest]
         apart = [point - base for point in self.known if (point != base).any()][-_WAYS:]
         return [down, *axes, *apart, *(-way for way in apart), *(self.reach * way for way in self._drawn())]
 
     def _pushed(self, start: Array, way: Array) -> Array | None:
-        """Return the end of the longest step along a way, up to 16 times it, that stays in the set."""
+        """Return the end of the longest step, at most 16 times `way`, that stays in the set; or None."""
         if not way.any():
             return None
         share, ahead = 16.0, 0.5

@@ -38,19 +38,23 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _PATIENCE = 200, 10
-"""Halvings of a way back to a finite objective, ten of each length, because it may be finite nearby alone."""
+"""Most halvings of the distance to a finite objective, and tries at each length, because the objective may be
+finite only nearby."""
 _SHARE = 0.1
-"""Share of the gap that the answer of an on-demand risk may be off, because cuts should be useful."""
+"""Error of an on-demand answer relative to the gap, because cuts should be useful."""
 _CALLS, _FLAT = 3, 0.2
-"""Calls on a ray, and the share of the first slope at which they end, because each costs an iteration."""
+"""Most calls on a ray, and the share of the first slope at which they end, because each costs an
+iteration."""
 _NOISE = 1e-13
-"""Relative rise of the objective, or of a row at a point, that is no progress, because it may be rounding."""
+"""Relative increase of the objective, or of a row at a point, that is no progress, because it may be a
+rounding error."""
 _NEARLY = 0.9
-"""Share of the tolerance that a point which closes the gap may lose, because the bound is rounded down."""
+"""Share of the tolerance that a point may use which closes the gap, because the bound is rounded down."""
 _JUMP = 1e-3
-"""Largest jump over the known terms that may be rounding, because functions that are not convex jump more."""
+"""Largest jump, relative to the computed terms, that may be rounding, because functions that are not convex
+jump more."""
 _DIVERGED = 1e15
-"""Multiple of the first objective below zero that is unbounded, because all digits are used up."""
+"""Multiple of the first objective below zero that counts as unbounded, because all digits are used up."""
 
 
 @dataclass(eq=False)
@@ -74,7 +78,7 @@ class Run(Bounds):
     """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
     `tol` and `tol_abs` are the gap to reach, `last` is the solution of the last reduced problem, and
-    `set_multipliers` are the multipliers of the simple set's rows in it, if the master has them. With
+    `set_multipliers` are the multipliers of the simple set's rows in it, if the master returns them. With
     `exact`, reduced problems are solved as exactly as possible, because iterations changed nothing; `moved`
     tells whether the iteration changed a bound, or the model at its minimiser.
     """
@@ -105,7 +109,7 @@ class Run(Bounds):
         self._extent = 0.0  # the largest coordinate of the points that were cut off
         self.queries = 0
         self.moved = self.exact = False
-        self.marks: list[Mark] = []  # of the present iteration
+        self.marks: list[Mark] = []  # of the current iteration
         self.last: Reduced | None = None
         self.set_multipliers: Array | None = None
         self._guard, self._pinned = 0.0, not self.dual.free.size
@@ -118,38 +122,38 @@ class Run(Bounds):
 
     @property
     def _accuracy(self) -> float:
-        """How accurate the answer of a risk with on-demand accuracy has to be."""
+        """The accuracy required of a risk with on-demand accuracy."""
         return 0.0 if self.exact else _SHARE * (self.upper - self.lower)
 
     @property
     def closed(self) -> bool:
-        """Whether the gap is within the tolerance, so that another cut is of no use."""
+        """Whether the gap is within the tolerance, so that no further cut is needed."""
         return self.upper < math.inf and self.upper - self.lower <= self.tolerance(self.upper)
 
     def tolerance(self, objective: float) -> float:
-        """Return the absolute gap that is small enough at this objective."""
+        """Return the largest absolute gap within the tolerance at this objective."""
         size = max(abs(objective), least_size(self.scale))
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def evaluate_best_again(self) -> None:
-        """Evaluate the best point again if its image was combined from others, because that is rounded."""
+        """Evaluate the best point again if its image was combined from others, which adds rounding errors."""
         best = self.best
         if best is not None and best.image is not None and best.drift > EPS:
             self.replace_best(self.evaluator.point(best.x))
 
     def natural_weight(self, point: Point) -> float:
-        """Return a prox weight in the unit of the problem: slope at the point over size of the point.
+        """Return a prox weight in the units of the problem: size of the slope over size of the point.
 
-        A point at zero has the size 1, or the size of the simple set if that is smaller.
+        The size of a point at zero is 1, or the size of the simple set if that is smaller.
         """
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
         return steepness / max(float(norm(point.x)), min(1.0, self.problem.reduced.largest or 1.0))
 
     def reduced(self, stabilization: Stabilization = None, max_age: int | None = None) -> Reduced:
-        """Solve the reduced problem; its multipliers give a lower bound whatever the stabilisation.
+        """Solve the reduced problem; its multipliers give a lower bound for any stabilisation.
 
-        One that is unbounded below, or bounded by the known infimum alone, is solved with a weak prox term.
-        Half-spaces idle for more than `max_age` solves are dropped.
+        A weak prox term is added if it is unbounded below, or bounded only by the infima of the blocks.
+        Half-spaces whose multipliers have been zero for more than `max_age` solves are dropped.
         """
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
@@ -178,13 +182,13 @@ class Run(Bounds):
             self.mark("level", stabilization.centre, found.x, value=stabilization.level)
         else:
             self.mark("model", found.x)
-        if max_age is not None and self.moved:  # else the same rows might be dropped and found for ever
+        if max_age is not None and self.moved:  # else the same rows might be dropped and added for ever
             self.proof = self.bundle.pinned(self.proof)
             self.bundle.drop_idle(max_age)
         return found
 
     def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
-        """Solve the reduced problem by the masters; refuse a minimiser far above the best point."""
+        """Solve the reduced problem by the masters; reject a minimiser far above the best point."""
         problem, bundle, gap = self.problem, self.bundle, self.upper - self.lower
         share = 1e-2 if stabilization is None else 1e-6  # a step predicts less decrease than the gap
         accuracy = share * gap if math.isfinite(gap) and not self.exact else 0.0
@@ -215,7 +219,8 @@ class Run(Bounds):
     def certify(self, multipliers: Array, held: Array | None = None, known: float = -math.inf) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
-        `held`, multipliers of the simple set, spare a solve. L may be -inf if it is at most `known`.
+        `held` are multipliers of the simple set, which may make a solve unnecessary. L may be -inf if it is
+        at most `known`.
         """
         reach = 0.0
         if hasattr(self, "first"):
@@ -231,7 +236,7 @@ class Run(Bounds):
 
     @property
     def anchor(self) -> Point:
-        """The best point, or the first one while none is known to be feasible."""
+        """The best point, or the first one as long as no feasible point was found."""
         return self.best if self.best is not None else self.first
 
     def query(self, x: Array) -> Point:
@@ -241,9 +246,9 @@ class Run(Bounds):
         return point
 
     def evaluate(self, x: Array, accuracy: float = math.inf) -> Point:
-        """Evaluate the objective at x, or, if x is cut off or outside the domain, towards the best point.
+        """Evaluate the objective at x, or nearer to the best point if x is cut off or outside the domain.
 
-        Half-spaces that cut x off are added. The point is infeasible only while no feasible point is known.
+        Half-spaces that cut x off are added. The point is infeasible only if no feasible point was found yet.
         A risk with on-demand accuracy is evaluated to `accuracy`, or more accurately if the gap requires it.
         """
         if self.problem.separators and (found := self.cut_off(x)):
@@ -267,17 +272,17 @@ class Run(Bounds):
         return self.offer(point if inside else replace(point, feasible=False))
 
     def cut_off(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
-        """Call separation oracles, by default all, at x, and add their half-spaces: none if x is inside."""
+        """Call separation oracles at x, by default all, and add their half-spaces; none if x is inside."""
         half_spaces = self.evaluator.separate(x, separators)
         if half_spaces:
             self.add_half_spaces(x, half_spaces)
         return half_spaces
 
     def evaluate_relaxed(self, reduced: Reduced) -> Point | None:
-        """Evaluate the minimiser of a relaxation; None if it is cut off, and then perhaps a point near it.
+        """Evaluate the minimiser of a relaxation; if it is cut off, return None, and evaluate one nearby.
 
-        Such a point gives an upper bound. One that no oracle proposes lies on the segment to the first
-        feasible point, and is evaluated where the half-spaces allow one that closes or halves the gap.
+        The nearby point gives an upper bound. If no oracle proposes one, it lies on the segment to the first
+        feasible point, and is evaluated only where it can close the gap, or halve it.
         """
         if not (found := self.cut_off(reduced.x)):
             return self._evaluated(reduced.x)
@@ -302,8 +307,8 @@ class Run(Bounds):
     def line_search(self, start: Point, end: Point) -> Point:
         """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
-        A risk with images is searched without a pass over the data. Any other, and one whose lines are
-        costly, is evaluated a few times on the segment, and every answer is kept as a cut.
+        A risk with images needs no pass over the data. Another risk, or one whose lines are costly, is
+        evaluated at a few points of the segment, and every answer is kept as a cut.
         """
         found = self._on_line(start, end, math.inf if self.problem.is_unconstrained else 1.0)
         if found is None:
@@ -320,11 +325,11 @@ class Run(Bounds):
     def search_segment(
         self, start: Point, end: Point, flat: float, accuracy: float | None = None
     ) -> tuple[float, Point]:
-        """Return t in [0, 1] and the point start + t (end - start), evaluated, where the objective is least.
+        """Return t in [0, 1] and the evaluated point start + t (end - start) with the least objective.
 
-        If the risk has no images, or its lines are costly, the point is the first found that is no higher
-        than the start, with a slope of the share `flat` of the slope there. `accuracy` is passed to a risk
-        with on-demand accuracy.
+        If the risk has no images, or its lines are costly, it is the first point found that is no higher than
+        the start and whose slope is at most `flat` times the slope there. `accuracy` is passed to a risk with
+        on-demand accuracy.
         """
         if (found := self._on_line(start, end, 1.0)) is not None:
             return found
@@ -342,7 +347,7 @@ class Run(Bounds):
     def _by_calls(
         self, start: Point, end: Point, flat: float, calls: float = math.inf, accuracy: float | None = None
     ) -> tuple[float, dict[float, Point]]:
-        """Return t in [0, 1], and all points evaluated; the slope at t is flat, or the calls are used up."""
+        """Return t in [0, 1], and all points evaluated, until the slope is flat or the calls are used up."""
         direction = end.x - start.x
         regularizer = self.problem.regularizer.line(start.x, end.x)
         highest = start.objective + _NOISE * abs(start.objective)
@@ -370,13 +375,13 @@ class Run(Bounds):
         return minimise_on_line(Line(evaluate), 1.0), visited
 
     def mark(self, kind: str, *points: Array, value: float | None = None) -> None:
-        """Add a `Mark`, to be drawn of this iteration; steps of the run itself are marked already."""
+        """Add a `Mark` to be drawn for this iteration; the run marks its operations itself."""
         self.marks.append(Mark(kind, points, value))
 
     def add_cut(self, point: Point) -> list[int]:
         """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece.
 
-        Return the row of the bundle, per block, with the highest of them at the point.
+        Return for each block the row of the bundle with the highest of them at the point.
         """
         every = self.bundle.max_cuts is None and self.problem.risk.exact
         slopes, offsets, blocks = self.evaluator.cuts(point, every)
@@ -400,8 +405,8 @@ class Run(Bounds):
     def minimise_cut(self, point: Point, share: float = 1.0) -> Tangent:
         """Add the cut at an evaluated point, and its lower bound; return its slope and its minimiser over X0.
 
-        With a `share` below 1, the bound combines this share of the cut with the known infimum. The set is
-        called once, for the bound and the minimiser; its time counts as an oracle's.
+        With a `share` below 1, the bound combines this share of the cut with the infimum of the risk. The set
+        is called once, for the bound and the minimiser; its time counts as an oracle's.
         """
         rows = self.add_cut(point)
         known = self.bundle.queries == TRIVIAL
@@ -416,7 +421,7 @@ class Run(Bounds):
         return Tangent(self.slopes(point).sum(axis=0), minimiser, self.bundle.ids[rows])
 
     def known_multipliers(self) -> Array | None:
-        """Return the multipliers of the examples, shape (m,), that the last dual cut came from."""
+        """Return the multipliers of the examples, shape (m,), of the last dual cut."""
         return self.bundle.duals[max(self.bundle.duals)] if self.bundle.duals else None
 
     @property
@@ -429,7 +434,7 @@ class Run(Bounds):
         return self.evaluator.slopes(point)
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0, master: bool = False) -> Any:
-        """Call a function; its time counts as the oracle's, and as so many queries, or as the master's."""
+        """Call a function; count its time as the oracle's, with so many queries, or as the master's."""
         began = clock()
         self.evaluator.calls += queries
         try:
@@ -438,7 +443,7 @@ class Run(Bounds):
             (self.solver if master else self.evaluator).seconds += clock() - began
 
     def call(self, piece: Any, function: Any, *arguments: Any, queries: int = 0) -> Any:
-        """Call a function that calls a user's piece, as an oracle; name the piece in its errors."""
+        """Call a function of a user's piece as an oracle; name the piece in its errors."""
         try:
             return self.timed(function, *arguments, queries=queries)
         except CutplaneError:
@@ -447,16 +452,17 @@ class Run(Bounds):
             raise OracleError(f"{name_of(piece)} raised {type(error).__name__}: {error}") from error
 
     def proceed(self) -> None:
-        """Say that the iteration got somewhere, although no bound may have moved."""
+        """Count this iteration as progress, even if no bound changed."""
         self.moved = True
 
     def add_dual_cut(
         self, multipliers: Array, cut: tuple[Array, Array] | None = None, least: Least | None = None
     ) -> float:
-        """Add the cut, one per block, that multipliers of the examples give, and the bound that it gives.
+        """Add the cuts, one per block, that multipliers of the examples define, and their lower bound.
 
-        Where a coordinate is free, and the cut is not flat there, it alone gives no bound, and the reduced
-        problem is solved. Return the bound. `cut` (slopes, offsets) and `least` (inner minimum) may be known.
+        If a cut is not flat in a free coordinate, it gives no bound alone, and the reduced problem is solved.
+        Return the bound. `cut` (slopes, offsets) and `least` (inner minimum) may be given if already
+        computed.
         """
         multipliers = np.array(multipliers)
         extent = 0.0 if self.best is None else self.best.extent
@@ -486,22 +492,22 @@ class Run(Bounds):
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def terms(self) -> float:
-        """Return the size of terms that answers are sums of: slopes that cancel there are steep elsewhere.
+        """Return the size of the terms of answers: slopes that cancel at one point are steep at others.
 
-        Of constants as large as slopes are worth over the set and the way so far, last bits count.
+        Rounding errors count of constants as large as the product of slopes and the distance covered so far.
         """
         reach = min(1.0, self.problem.reduced.widest) + CANCELLED / ROUNDING * self._farthest
         return self.scale + self.evaluator.hidden + self.bundle.steepest * reach
 
     def slack(self) -> float:
-        """Return the size of terms of which a set's tolerance is a share, where points are not projected."""
+        """Return the size of terms that change by a set's tolerance, where points are not projected."""
         projected = self._projects and not self.problem.separators
         return 0.0 if projected else self.bundle.steepest * self._farthest
 
     def compare(self, check: Callable[[float], None]) -> None:
-        """Compare answers; charge what explains a contradiction inside a black box to every cut.
+        """Compare answers; lower every cut if cancellation inside a black box explains a contradiction.
 
-        `check` takes the size of terms that may have cancelled.
+        `check` is called with the size of terms that may have cancelled.
         """
         try:
             check(self.terms())
@@ -516,7 +522,7 @@ class Run(Bounds):
         self.bundle.lower(CANCELLED * hidden)
 
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x; while that is inf, go back half of the way to a known point, later more."""
+        """Evaluate at x; as long as that is inf, go halfway to a finite point, later in shorter steps."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         if math.isfinite(point.objective):

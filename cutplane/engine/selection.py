@@ -1,4 +1,4 @@
-"""Where a piecewise linear derivative crosses zero, in a time linear in the number of its kinks."""
+"""The zero of a piecewise linear derivative, in time linear in the number of its kinks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _SAMPLE = 15
-"""Kinks of which the median is the pivot, because it halves all of them well enough."""
+"""Kinks whose median is the pivot, because it splits all kinks about evenly."""
 _NOISE = 2.0**-48
 """Error of a sum of jumps, relative to the sum of their sizes, because rounding errors add up."""
 
@@ -18,7 +18,7 @@ _NOISE = 2.0**-48
 def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
     """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
 
-    A pivot splits the remaining kinks: the zero lies on the side that the sign of the derivative there tells,
+    A pivot splits the remaining kinks. The sign of the derivative there tells on which side the zero lies,
     and the kinks on the other side are dropped. The pivot is the zero of the secant over the bracket or, if
     the last one did not halve the kinks, the median of a few of them. If the derivative stays negative, a
     finite t beyond the last kink is returned. curvature_jumps may be empty.

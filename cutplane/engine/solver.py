@@ -1,4 +1,4 @@
-"""Solves reduced problems by living masters, the next one where one fails."""
+"""Solve reduced problems by masters that are kept, the next one where one fails."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from cutplane.runtime.deadline import check_time
 Complaint = Callable[[MasterSolution], str | None]
 
 _CHANCES = 3
-"""Failures in a row after which a master is the last one, because one or two may be accidents of rounding,
-and each costs its time."""
+"""Failures in a row after which a master is tried last, because one or two may be accidents of rounding, and
+each costs its time."""
 
 
 class ReducedSolver:
     """The masters of one run: the first one solves, the next one where it fails.
 
-    A missing master for one of the `kinds` of stabilisation is an error now, not later. If the run is `idle`,
-    because the last iterations moved nothing, an inexact master is passed over.
+    A missing master for one of the `kinds` of stabilisation raises an error at once. If the run is `idle`,
+    because the last iterations changed nothing, an inexact master is tried last.
     """
 
     def __init__(self, reduced: ReducedProblem, backend: Backend, kinds: tuple[Kind, ...]):
@@ -65,9 +65,9 @@ class ReducedSolver:
         self._used: dict[str, None] = {}
 
     def measure(self, size: float, steepest: float) -> None:
-        """State the reduced problem in other units if solutions of this size, or cuts as steep, are far off.
+        """Change the units of the reduced problem if the size of solutions or the steepest cut requires it.
 
-        Quadratic programmes without a set need none, because they compare slopes with slopes alone.
+        Quadratic programmes without a set need no units, because they compare slopes with slopes alone.
         """
         if self._has_no_unit:
             return
@@ -81,7 +81,7 @@ class ReducedSolver:
             self._refused.add(unit)
 
     def _restate(self, unit: Unit) -> bool:
-        """State the reduced problem in another unit, unless a number overflows or other masters would fit."""
+        """State the reduced problem in other units, unless a number overflows or the masters would change."""
         before = {kind: [each.name for each in self._queue(kind)] for kind in self._queues}
         found: dict[Kind, dict[str, Candidate]] = {}
         try:
@@ -116,8 +116,8 @@ class ReducedSolver:
     ) -> MasterSolution:
         """Solve, by the next backend if one fails or `complaint` rejects its answer.
 
-        If a level is empty because an inexact master gave the bound that it was set by, the model is
-        minimised again, by another one.
+        A level set may be empty because an inexact master gave the bound from which the level was set. The
+        model is then minimised again, by another master.
         """
         kind = None if stabilization is None else type(stabilization)
         if self.idle:
@@ -153,7 +153,7 @@ class ReducedSolver:
         return found
 
     def _queue(self, kind: Kind) -> list[Candidate]:
-        """Return all the candidates, the next one first."""
+        """Return all candidates, the next one first."""
         if kind not in self._complete:
             self._complete.add(kind)
             self._queues[kind] = list(candidates(self._stated, kind, self.backend))
@@ -166,7 +166,7 @@ class ReducedSolver:
         self._queues[kind].append(candidate)
 
     def _distrust(self, kind: Kind, reason: str) -> bool:
-        """Pass over the first candidate, if it is inexact and there is another one, and it is not yet."""
+        """Move the first candidate to the end if it is inexact, not moved yet, and there is another one."""
         first, *others = self._queue(kind)
         if first.exact or not others or (kind, first.name) in self._passed_over:
             return False
@@ -177,7 +177,7 @@ class ReducedSolver:
     def _try(
         self, candidate: Candidate, bundle: Bundle, stabilization: Stabilization, accuracy: float
     ) -> MasterSolution:
-        """Call a master, which is built again after an exception."""
+        """Call a master; build a new one after an exception."""
         start = clock()
         check_time()
         try:

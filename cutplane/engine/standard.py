@@ -1,4 +1,4 @@
-"""A problem in other variables, in which the columns of its data are centred and of one size."""
+"""A problem in variables in which the columns of its data are centred and of one size."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from cutplane.sets.box import Box
 _SPLIT = 2.0**27 + 1.0
 """Splits a float64 into two halves of 26 bits, because products of such halves are exact (Dekker 1971)."""
 _NUMBERS = 3
-"""Numbers of a programme per coordinate, because a square has a row of it and of two auxiliaries."""
+"""Numbers of a programme per coordinate, because a square has a row with it and two auxiliaries."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
     """x = (u / size, c - <centre, u / size>), between the user's x and the variables (u, c) of a solve.
 
-    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. Where x is a matrix of several rows,
-    as of the weights of classes, each row is changed so. Sizes are powers of two.
+    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. If x is a matrix of several rows, for
+    example the weights of classes, each row is changed in this way. Sizes are powers of two.
     """
 
     centre: Array
@@ -61,7 +61,7 @@ class Change:
         return self._shifted(x, x, -self.centre)
 
     def inward(self, x: Array) -> Array:
-        """Return (u, c); c is rounded once, however large the terms are that cancel in it."""
+        """Return (u, c); c is rounded once, however large the terms that cancel in it."""
         return self._shifted(x * self.units, x, self.centre)
 
     def farthest(self, x: Array) -> float:
@@ -69,7 +69,7 @@ class Change:
         return float(np.abs(x.reshape(self.rows, -1)[:, -1]).max()) if self.intercept else 0.0
 
     def _shifted(self, to: Array, x: Array, factors: Array) -> Array:
-        """Add <factors, w> to the intercepts in `to`; w and the intercepts are those of x."""
+        """Add <factors, w> to the intercepts in `to`, for the weights w of x."""
         far = np.flatnonzero(factors)
         if self.intercept and far.size:
             for new, old in zip(to.reshape(self.rows, -1), x.reshape(self.rows, -1), strict=True):
@@ -78,7 +78,7 @@ class Change:
 
     @cached_property
     def _of_slopes(self) -> sparse.csr_array:
-        """The matrix M for which the rows of S M are slopes in x, if those of S are slopes in (u, c)."""
+        """The matrix M that turns rows of slopes in (u, c) into slopes in x, by a product from the right."""
         sizes = sparse.csr_array(sparse.diags_array(self.size))
         if self.intercept:
             last = sparse.csr_array(self.centre.reshape(1, -1))
@@ -98,7 +98,7 @@ class Change:
         )
 
     def certificate_inward(self, certificate: Any) -> Any:
-        """Return the proof that a certificate keeps, if it is one in these variables; else None."""
+        """Return the standard proof in a certificate if it is in these variables; else None."""
         known = certificate.standard
         if known is None or known.slopes.shape[1] != self.dim:
             return None
@@ -107,7 +107,7 @@ class Change:
 
 
 class SameVariables:
-    """The way back from a problem that holds the risk in its regularizer."""
+    """No change of variables, for a problem that holds the risk in its regularizer."""
 
     def outward(self, x: Array) -> Array:
         """Return x."""
@@ -122,7 +122,7 @@ class SameVariables:
         return 0.0
 
     def certificate_outward(self, certificate: Any, problem: Declaration) -> Any:
-        """Return a certificate of the user's problem, where zero is a cut that does not touch the risk."""
+        """Return a certificate of the user's problem, in which every cut is the infimum 0 of the risk."""
         return replace(
             certificate,
             queries=np.where(certificate.blocks == HALF_SPACE, certificate.queries, TRIVIAL),
@@ -132,7 +132,7 @@ class SameVariables:
         )
 
     def certificate_inward(self, certificate: Any) -> Any:
-        """Return the proof that a certificate keeps, if it is one of the same rows; else None."""
+        """Return the standard proof in a certificate if it has the same rows; else None."""
         known = certificate.standard
         if known is None or known.slopes.shape != certificate.slopes.shape:
             return None
@@ -143,7 +143,7 @@ SAME = SameVariables()
 
 
 class Restated(NamedTuple):
-    """A problem whose columns are centred and of one size, or that holds its risk, and the way back."""
+    """A problem with standard columns, or that holds its risk, and the change of variables."""
 
     problem: Declaration
     change: Change | SameVariables
@@ -151,16 +151,16 @@ class Restated(NamedTuple):
 
 _columns: WeakKeyDictionary[Risk, Columns | None] = WeakKeyDictionary()
 _changed: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | None]] = WeakKeyDictionary()
-"""Risks of standard columns, by risk: problems with the same risk, as along a path, share them."""
+"""Risks with standard columns, by risk, because problems with the same risk, as along a path, share them."""
 
 
 @remembered
 def standardized(problem: Declaration) -> Restated | None:
-    """Return the problem in standard variables; None if its columns are fine, or nothing can be changed.
+    """Return the problem in standard variables; None if its columns are fine, or cannot be changed.
 
     Columns can be centred where the intercepts are free, because only these change then. They can be scaled
-    where regularizer and set are sums over the coordinates, since these are so in any unit, and norms of
-    groups become norms of their images. Problems with separation oracles may hold the risk.
+    where regularizer and set are sums over the coordinates, because they are sums in any unit; norms of
+    groups become norms of linear images. A problem with separation oracles may hold its risk instead.
     """
     if problem.separators:
         holding = holding_squares(problem)
@@ -220,7 +220,7 @@ def _in_unit(form: Any, units: Array) -> Regularizer:
 
 
 def _exact_products(a: Array, b: Array) -> Array:
-    """Return numbers whose exact sum is that of the products a_i b_i."""
+    """Return numbers whose exact sum is the sum of the products a_i b_i."""
     halves = []
     for factor in (a, b):
         high = factor * _SPLIT
@@ -232,11 +232,11 @@ def _exact_products(a: Array, b: Array) -> Array:
 
 
 def holding_squares(problem: Declaration) -> Declaration | None:
-    """Return a problem with separation oracles with its risk as a regularizer, if that is such squares.
+    """Return a problem with separation oracles whose separable quadratic risk is its regularizer; or None.
 
-    Cuts approximate squares by a number of rows that grows with the dimension, where a quadratic
-    master takes them for nothing. None if the risk is anything else, because cuts of a risk that mixes its
-    coordinates, or is piecewise linear, cost less than conic masters; and where that master refuses.
+    The number of cuts that approximate squares grows with the dimension, whereas a quadratic master treats
+    squares exactly at no cost. None for any other risk, because cuts of a risk that mixes its coordinates, or
+    is piecewise linear, cost less than conic masters; and None where the quadratic master refuses.
     """
     risk, dim = problem.risk, problem.dim
     if not problem.separators or problem.as_given or risk.linear:
@@ -257,7 +257,7 @@ def holding_squares(problem: Declaration) -> Declaration | None:
 
 
 def _squares(programme: Programme, dim: int) -> L2 | None:
-    """Return a programme as squares if it is nothing else, and numbers are not rounded on the way.
+    """Return a programme as a sum of squares if it is one, and no number is rounded; else None.
 
     Each row is factor x_j - a + b = side, where a and b have the same curvature and no cost.
     """

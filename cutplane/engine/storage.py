@@ -35,7 +35,7 @@ _MOVED = {
     "cutplane.engine.points": "cutplane.engine.bundle",
     "cutplane.engine.slopes": "cutplane.engine.bundle",
 }
-"""Where classes of saved results are now, by the module that they were in."""
+"""Current modules of classes in saved results, by the module at the time of saving."""
 
 
 def save(result: Result, path: str | Path) -> Path:
@@ -98,7 +98,7 @@ def pieces_of(problem: Declaration) -> dict[str, Any]:
 
 
 def _outline(value: Any) -> str:
-    """Return the class of a piece, its numbers, the shapes of its arrays, and the pieces it consists of."""
+    """Return the class of a piece, its numbers, the shapes of its arrays, and its parts, as text."""
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     if isinstance(value, tuple | list):
@@ -135,19 +135,19 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     Parameters
     ----------
     path : str or Path
-        As it was given to `save`, with or without ``.npz``.
+        As given to `save`, with or without ``.npz``.
     problem : Problem, optional
         Attached to the certificate, so that ``result.certificate.verify()`` needs no argument. Its pieces
-        have to be of the classes, sizes and parameters of those that the result was saved with; one that is
-        stated in another way is given to ``verify(problem)`` instead.
+        must have the classes, sizes and parameters of the saved ones. Pass an equal problem that is stated
+        in another way to ``verify(problem)`` instead.
     trusted : bool, default False
-        Whether the file may hold objects, as results of special problems do: reading them can run any code,
-        so that you have to trust the source of the file.
+        Whether the file may hold pickled objects, as results of special problems do. Reading them can run any
+        code, so that you have to trust the source of the file.
 
     Returns
     -------
     Result
-        Continue it with ``problem.solve(warm_start=result)``. Or the result of a special problem.
+        Continue with ``problem.solve(warm_start=result)``. Or the result of a special problem.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
             return _read(file, problem, trusted)
     except InvalidInputError as error:
         raise InvalidInputError(f"{path} is not a result that can be read: {error}") from error
-    except Exception as error:  # a damaged archive fails in many ways
+    except Exception as error:  # a damaged archive raises many kinds of errors
         raise InvalidInputError(
             f"{path} is not a result saved by cutplane, or it is damaged: {type(error).__name__}: {error}"
         ) from error
@@ -248,7 +248,7 @@ def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:
 
 
 def _solutions_to_arrays(solutions: dict[int, tuple[Any, ...]]) -> dict[str, Array]:
-    """Return solutions that are numbers or arrays: of each block and shape one array, and its queries."""
+    """Return solutions that are numbers or arrays: one array for each block and shape, and its queries."""
     groups: dict[tuple[int, tuple[int, ...]], dict[int, Array]] = {}
     for query, blocks in solutions.items():
         for block, solution in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""Starts a run from the cuts of an earlier one."""
+"""Start a run from the cuts of an earlier one."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ def resume(run: Run, earlier: Certificate) -> dict[int, int]:
     """Add every cut of `earlier` that is valid for the run's problem, and start from its best point.
 
     Cuts of the risk hold for every regularizer and set. If the risk is another object, the oracle is called
-    again where the cuts in use were made, and later for others before a proof uses them: their rows are
-    returned, by ids in the bundle. Half-spaces hold if the set is the same object; else its oracle is called
-    again at their query points. The first point is the best one, under the new objective, of those whose risk
-    is known. Raise `InvalidInputError` if the shapes differ, or the result comes from another risk.
+    again at the query points of the cuts in use. The other cuts are confirmed later, before a proof uses
+    them: their rows are returned, by their ids in the bundle. Half-spaces hold if the set is the same object;
+    otherwise its oracle is called again at their query points. Of the points with a recorded risk, the first
+    point is the best one under the new objective.
+
+    Raise `InvalidInputError` if the shapes differ, or the result is of another risk.
     """
     dim, n_blocks = run.problem.dim, run.problem.risk.n_blocks
     if earlier.slopes.shape[1] != dim:
@@ -78,7 +80,7 @@ def confirm_origin(run: Run, earlier: Certificate, unconfirmed: dict[int, int]) 
 
 
 def check_origin(run: Run, earlier: Certificate, rows: Array) -> None:
-    """Call the run's oracle again for these cuts; raise `InvalidInputError` if it gives others."""
+    """Call the run's oracle again for these cuts; raise `InvalidInputError` if its answers differ."""
     again = Recomputed(earlier, run.evaluator)
     for row in rows[earlier.blocks[rows] != HALF_SPACE].tolist():
         if (complaint := again.complaint(row)) is not None:
@@ -122,7 +124,7 @@ def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
 
 
 def _highest_again(run: Run, earlier: Certificate, rows: Array) -> tuple[Array, Array, Array]:
-    """Compute highest cuts for the set of the run, because they hold over the earlier set alone."""
+    """Compute highest cuts for the set of the run, because earlier ones hold only over the earlier set."""
     slopes, offsets = earlier.slopes.copy(), earlier.offsets.copy()
     for row in [row for row in rows.tolist() if int(earlier.queries[row]) in earlier.duals]:
         try:
@@ -135,13 +137,13 @@ def _highest_again(run: Run, earlier: Certificate, rows: Array) -> tuple[Array, 
 
 
 def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
-    """Return the point with the least objective among those whose risk is known, and its risk."""
+    """Return the point with the least objective among those with a recorded risk, and its risk."""
     problem, before = run.problem, earlier.problem
     if earlier.x is not None and before is not None and before.regularizer is problem.regularizer:
         if problem.has_set_of(before) and problem.in_simple_set(earlier.x):
             return earlier.x, earlier.risk_value
     points, cuts = [], {}
-    if not offers(problem.risk, Capability.PIECES):  # of which the largest may have been dropped
+    if not offers(problem.risk, Capability.PIECES):  # the highest piece at a point may have been dropped
         for row in np.flatnonzero(earlier.blocks != HALF_SPACE).tolist():
             cuts.setdefault(int(earlier.queries[row]), []).append(row)
     for query, x in earlier.points.items():

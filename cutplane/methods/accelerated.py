@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 _DOUBLINGS = 60
 """Doublings of L in a step, because a risk that needs more is not differentiable there."""
 _SHRINK, _FIRST_SHRINK = 0.9, 0.1
-"""Factors of L after a step, because it may be smaller further on; until it is doubled first, by much."""
+"""Factors of L after a step, because it may be smaller further on; the second until L is doubled first."""
 _NOISE = 2e-14
 """Relative error of the difference of two objectives, because both are rounded."""
 _FLATTEST = 1e-12
 """First L where the gradient is zero, because L must be positive."""
 _SPACING = 20
-"""The bound of the mean is computed for every 1/20 more cuts, because its cost grows with their number."""
+"""Share of new cuts after which the bound of the mean is computed again, because its cost grows with their
+number."""
 
 
 class CutMean:
@@ -45,7 +46,7 @@ class CutMean:
         return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.total)) / (2.0 * lipschitz)
 
     def add(self, run: Run, cut: Tangent, weight: float) -> None:
-        """Add a cut of the bundle; from time to time, take the bound of the mean."""
+        """Add a cut of the bundle; after every few cuts, compute the bound of the mean."""
         self._ids += cut.ids.tolist()
         self._weights += [weight] * cut.ids.size
         self.slope, self.total = self.slope + weight * cut.slope, self.total + weight
@@ -60,7 +61,7 @@ class CutMean:
 
 
 class AcceleratedState(NamedTuple):
-    """The end of the last gradient step, and what the next one needs."""
+    """The end of the last gradient step, and the data of the next one."""
 
     y: Point
     estimate: CutMean
@@ -79,19 +80,20 @@ class AcceleratedGradient(Method):
         y_k = P(x_k - s_k / L),
         z_k = argmin of sum_{i <= k} a_i <s_i, x> + 1/2 ||x - x_0||^2 over X = P(x_0 - sum_{i <= k} a_i s_i).
 
-    After N steps ``f(y_N) - min f <= 2 L ||x_0 - x*||^2 / ((N + 1) (N + 2))``, and the mean of the cuts at
-    x_k with the weights a_k gives a lower bound that is as close with the radius of X in place of the
-    distance [1]_: a certified gap in O(1 / N^2). The cut at x_k alone gives another.
+    After N steps ``f(y_N) - min f <= 2 L ||x_0 - x*||^2 / ((N + 1) (N + 2))``. The mean of the cuts at x_k
+    with the weights a_k gives a lower bound with the same error, where the radius of X replaces the distance
+    [1]_: a certified gap in O(1 / N^2). The cut at x_k alone gives another bound.
 
-    L is doubled until it holds along the step, and lowered a little after every step. When the step ascends,
-    the method restarts from y_k, because that makes it converge linearly if f is strongly convex [2]_.
+    L is doubled until the inequality of a Lipschitz gradient holds along the step, and reduced a little after
+    every step. When the step ascends, the method restarts from y_k, because that gives linear convergence if
+    f is strongly convex [2]_.
 
-    f must be convex and differentiable, because its subgradients are taken for gradients.
+    f must be convex and differentiable, because its subgradients are used as gradients.
 
     Parameters
     ----------
     lipschitz : float, optional
-        L, positive and finite; by default it is found.
+        L, positive and finite; by default it is estimated.
     restart : bool, default True
         Whether to restart.
 
@@ -146,7 +148,7 @@ class AcceleratedGradient(Method):
         return AcceleratedState(y, CutMean(y.x), self.lipschitz or max(steepness, _FLATTEST))
 
     def step(self, run: Run, state: AcceleratedState) -> Step:
-        """Take the bound from the cut at x_k; step to y_k with an L that holds; restart if that ascends."""
+        """Compute the bound of the cut at x_k; step to y_k with a valid L; restart if the step ascends."""
         last, estimate, L, shrink = state
         simple_set: Any = run.problem.simple_set
         begun = estimate.total > 0.0

@@ -58,7 +58,7 @@ NAMES: dict[str, Method] = {
 
 
 def as_method(method: Any, problem: Declaration) -> Method:
-    """Return `method`, the one of that name, or the one that suits the problem if it is "auto"."""
+    """Return a method given as an object, by its name, or as "auto", which chooses for the problem."""
     if isinstance(method, Method):
         return method
     if method == "auto":
@@ -75,7 +75,7 @@ def as_method(method: Any, problem: Declaration) -> Method:
 
 
 def path_method(problem: Declaration) -> Method:
-    """Return the method that follows the path of a problem exactly, or the one whose refusal says why not."""
+    """Return the method that follows a problem's path exactly, or one whose refusal says why none does."""
     machine, coordinates = KernelPathTracking(), PathTracking()
     kernel = offers(problem.risk, Capability.KERNEL_PREDICTOR)
     return machine if kernel or suits(machine, problem) else coordinates
@@ -92,16 +92,18 @@ CANDIDATES: tuple[Method, ...] = (
     FrankWolfe("short"),
     FrankWolfe("exact"),
 )
-"""The methods that "auto" chooses from; of equal estimates, the first wins."""
+"""The candidates of "auto"; of equal estimates, the first wins."""
 _MOST, _ALIKE = 4, 2
-"""How many race, and of one kind, because each costs the best one its share of the time."""
+"""Most methods in a race, and most of one kind, because each takes its share of the time from the best
+one."""
 _QUICK = 1.5e-3
-"""Seconds of the best estimate, for each one worked out so far, below which others wait until its promise is
-broken: because one takes about a tenth of a millisecond, and more where cvxpy states the problem."""
+"""Seconds of the best estimate, per estimate computed so far, below which the other estimates wait until the
+promised time is over, because an estimate takes about a tenth of a millisecond, and more where cvxpy states
+the problem."""
 
 
 class Auto(Race):
-    """The race of all candidates, which are estimated when the time of the first is over."""
+    """The race of all candidates; those after the first are estimated when the first has used its time."""
 
     one_of_a_kind = True
 
@@ -127,10 +129,11 @@ class Auto(Race):
 
 @remembered
 def choose(problem: Declaration) -> Method:
-    """Return the method of the risk, if it knows one for this problem; else the race of "auto".
+    """Return the method that the risk implements for this problem, if any; else the race of "auto".
 
-    Without a bounded set and a regularizer, bounds depend on flat combinations of cuts, which others disturb:
-    the proximal bundle method runs alone until it is stuck, unless the whole problem can be solved.
+    Without a bounded set and a regularizer, bounds depend on flat combinations of cuts, which the steps of
+    other methods disturb. The proximal bundle method then runs alone until it is stuck, unless the whole
+    problem can be solved at once.
     """
     if (own := ask(problem.risk, Capability.OWN_METHOD, problem)) is not None:
         return own

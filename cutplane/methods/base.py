@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 CALL = 1e-4
-"""Seconds of a call of an oracle of unknown work, at least, because a small one takes about as long."""
+"""Least seconds of a call of an oracle of unknown work, because a small one takes about as long."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one iteration of a method did.
+    """The result of one iteration of a method.
 
     Attributes
     ----------
     kind : str
         ``"cut"``, ``"serious"``, ``"null"``, ``"level"``, ...: one word for the history.
     state : object
-        The method's own state for the next iteration.
+        The state of the method for the next iteration.
     finished : str or None
         The reason, in words, if the method's natural stopping test holds although the gap is not certified.
     """
@@ -47,15 +47,15 @@ class Step:
 
 
 class Follower(Protocol):
-    """Solves problems that differ in the regularizer alone, each from the solution of the last."""
+    """Solves problems that differ in the regularizer alone, each from the solution of the one before."""
 
     @property
     def x(self) -> Array:
-        """The point it has reached."""
+        """The last solution."""
         ...
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
-        """Return a point and multipliers of the examples; None if it cannot.
+        """Return a point and multipliers of the examples; None if no solution is found.
 
         Their gap should be at most the tolerance at the objective.
         """
@@ -115,7 +115,7 @@ class Counts(Protocol):
     Attributes
     ----------
     counted : float
-        Seconds so far, from sizes and `engine.costs`, so that a run can be repeated.
+        Seconds so far, computed from sizes and `engine.costs`, so that a run can be repeated.
     """
 
     @property
@@ -125,24 +125,24 @@ class Counts(Protocol):
 
 
 class Refusal(NamedTuple):
-    """Why a method does not suit a problem."""
+    """The reason why a method does not suit a problem."""
 
     reason: str
 
 
 class Estimate(NamedTuple):
-    """How long a method is expected to take, right to about a factor of two.
+    """The expected time of a method, correct to about a factor of two.
 
     Attributes
     ----------
     seconds : float
-        Outside the oracle; inf if nothing is known.
+        Outside the oracle; inf without an estimate.
     calls : float
-        Calls of the oracle, whose time is measured when it is called first.
+        Calls of the oracle, whose time is measured at the first call.
     whole : bool
-        Whether the first step, nearly all of the work, cannot be divided.
+        Whether the first step is nearly all of the work, and cannot be divided.
     rounds : float
-        Iterations; 0 if nothing is known.
+        Iterations; 0 without an estimate.
     """
 
     seconds: float
@@ -151,23 +151,23 @@ class Estimate(NamedTuple):
     rounds: float = 0.0
 
     def total(self, call: float = CALL) -> float:
-        """Return all seconds, with those of a call."""
+        """Return all seconds, if a call of the oracle takes `call`."""
         return self.seconds + self.calls * call
 
 
 class Method(ABC):
-    """A frozen dataclass of parameters that says what it needs, where it starts, what an iteration does.
+    """A frozen dataclass of parameters, with methods for its requirements, its start and an iteration.
 
-    A method owns no loop, no stopping test, no clock and no log.
+    A method has no loop, stopping test, clock or log, because the driver has them.
 
     Attributes
     ----------
     stabilizations : tuple
-        The kinds of reduced problem it solves: None, `Prox`, `Level`.
+        The kinds of reduced problem that it solves: None, `Prox`, `Level`.
     kind : str
-        ``"cuts"``, ``"whole"``, ``"moves"`` or ``"first order"``: "auto" takes at most two of a kind.
+        ``"cuts"``, ``"whole"``, ``"moves"`` or ``"first order"``: "auto" runs at most two of a kind.
     first_cut : bool
-        Whether the cut at the first point is wanted; without, its subgradient is not computed.
+        Whether to add the cut at the first point; if False, its subgradient is not computed.
     """
 
     kind: ClassVar[str] = "cuts"
@@ -176,7 +176,7 @@ class Method(ABC):
     stabilizations: tuple[type[Prox] | type[Level] | None, ...] = (None,)
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Tell whether a known infimum of the risk is to be a row of the reduced problem."""
+        """Tell whether the infimum of the risk must be a row of the reduced problem."""
         return True
 
     @property
@@ -189,14 +189,14 @@ class Method(ABC):
         return
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return how long a solve of a problem that `check` accepts takes, from sizes and `engine.costs`.
+        """Return the expected time for a problem that `check` accepts, from sizes and `engine.costs`.
 
-        A refusal says why the method would prove nothing; then it runs only if it is chosen by name.
+        A refusal says why the method would prove nothing; it then runs only if it is chosen by name.
         """
         return Estimate(math.inf)
 
     def suits(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate, or why the problem lacks what the method needs."""
+        """Return the estimate, or the reason why the problem lacks a capability that the method needs."""
         try:
             self.check(problem)
         except MissingCapabilityError as error:
@@ -208,11 +208,11 @@ class Method(ABC):
         return None
 
     def finish(self, run: Run, state: Any) -> None:
-        """Take the best bound that is known when a run ends without a proof."""
+        """Add the best bound of the state when a run ends without a proof."""
         return
 
     def describe(self, state: Any) -> str:
-        """Return what a result says of the method: its parameters, and of a portfolio what ran."""
+        """Return the text of a result about the method: its parameters, and the parts that ran."""
         return repr(self)
 
     @abstractmethod
@@ -221,7 +221,7 @@ class Method(ABC):
 
 
 def checked(method: Method, step: Any) -> Step:
-    """Return what a method's step returned, if that is a `Step`."""
+    """Return the result of a method's step if it is a `Step`, or raise `InvalidInputError`."""
     if isinstance(step, Step) and isinstance(step.kind, str) and isinstance(step.finished, str | None):
         return step
     raise InvalidInputError(
@@ -236,7 +236,7 @@ def is_certifiable(problem: Declaration) -> bool:
 
 
 def require_bounded_model(problem: Declaration, method: str) -> None:
-    """Raise unless the reduced problem is bounded below: X0 bounded, a regularizer, or known infima."""
+    """Raise unless the reduced problem is bounded below: X0 is bounded, or g or all infima are given."""
     if is_certifiable(problem):
         return
     if np.isfinite(problem.risk.infima).all():
@@ -249,7 +249,7 @@ def require_bounded_model(problem: Declaration, method: str) -> None:
 
 
 def require_line(problem: Declaration, method: str) -> None:
-    """Raise unless the regularizer can be followed along a line."""
+    """Raise unless the slope of the regularizer along a line can be computed."""
     regularizer = problem.regularizer
     if has_slope(regularizer):
         return

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _SHARE = 1.0 / 3.0
-"""First guess of the certified gap over the gap met in an epoch, because it falls during the epoch."""
+"""First guess of the certified gap divided by an epoch's sum of gaps, because the gap falls during the
+epoch."""
 _HURRY = 3.0
-"""Bounds are certified when so many epochs of time remain, because the next epoch may take longer, and a
-certificate takes about as long as one."""
+"""Epochs of remaining time at which the bounds are certified, because the next epoch may take longer, and a
+certificate takes about as long as an epoch."""
 _PASSES = 30.0
 """Expected passes, because about so many suffice where examples are many."""
 _EPOCH = 4.0
-"""Calls of the oracle that an epoch takes, because it visits cached labellings too: 2.6 to 10 for chains."""
+"""Oracle calls that take as long as an epoch, because it visits cached labellings too: 2.6 to 10 for
+chains."""
 _TINY = 1e-300
-"""In the place of an estimate of 0, because then the iterate is optimal."""
+"""Replaces an estimate of 0, because the iterate is then optimal."""
 _TURN = 10
 """Epochs after which the bounds are certified, because they then cost a tenth of the work."""
 
@@ -47,44 +49,45 @@ class BlockAscent(Protocol):
 
     @property
     def multipliers(self) -> Array:
-        """The multipliers of the examples, of which ``risk.dual_cut`` returns the sum of the aggregates."""
+        """The multipliers of the examples; ``risk.dual_cut`` computes the sum of the aggregates from them."""
         ...
 
     def advance(self) -> float:
-        """Visit every example once with its decoder, and the cache as often as pays; return an estimated gap.
+        """Visit every example once with its decoder, and the cache while that pays; return an estimated gap.
 
-        It is the sum of the gaps of the examples, each at the time of its visit.
+        The estimate is the sum of the gaps of the examples, each at the time of its visit.
         """
         ...
 
 
 @dataclass(eq=False)
 class BlockState:
-    """The ascent, and its last certificate."""
+    """The ascent, and the result of its last certificate."""
 
     ascent: BlockAscent
     share: float = (
         _SHARE  # the certified gap over the estimated one; above 1, the last iterate is the best one
     )
-    waited: int = 0  # epochs since then
+    waited: int = 0  # epochs since the last certificate
 
 
 @dataclass(frozen=True)
 class BlockFrankWolfe(Method):
     """Frank-Wolfe steps on the dual of a sum over examples, one example at a time [1]_.
 
-    For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2`` each example keeps a convex
+    For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2`` each example has a convex
     combination of labellings, with the aggregate (a_i, b_i), and ``w = -sum_i a_i / lam``. A visit decodes
     the example at w, and shifts weight from the worst of its labellings to the best one, as far as the dual
-    rises (a pairwise step [2]_); more visits, as many as pay by the rise per second, take the best labelling
-    found before and decode nothing [3]_. The sum of the aggregates is one cut of f: its lower bound never
-    falls. The upper bound is the objective at the average of the iterates, of which the k-th has a weight
-    that grows like k, or at the last one where that is better. Both are certified, by a pass over the data,
-    when the gaps of an epoch indicate that it pays, and after every tenth epoch.
+    increases (a pairwise step [2]_). Further visits use the best labelling found before and decode nothing
+    [3]_; there are as many as pay by their increase per second. The sum of the aggregates is one cut of f,
+    whose lower bound never falls. The upper bound is the objective at the average of the iterates, in which
+    the k-th has a weight proportional to k, or at the last iterate if that is better. Both bounds are
+    certified by a pass over the data, when the gaps of an epoch indicate that it pays, and after every tenth
+    epoch.
 
-    It takes a risk with ``block_ascent`` and ``dual_cut`` (`structured.ChainRisk`, `StructuredRisk`, your own
+    The risk needs ``block_ascent`` and ``dual_cut``: `structured.ChainRisk`, `StructuredRisk`, your own
     `structured.ExampleSum`, and `MulticlassRisk` with a loss of margins, where a visit finds the best shares
-    of all classes at once) and `L2` with equal weights, without a feasible set.
+    of all classes at once. The regularizer must be `L2` with equal weights, without a feasible set.
 
     Raises
     ------

@@ -30,18 +30,18 @@ class Direct(Method):
 
     ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. The objective at
     its solution x is the upper bound. The multiplier s of the equation is a subgradient of f there. The
-    highest cut of f over X with the slope s, whose offset is certified by the dual point of another conic
-    solve, gives the lower bound. The solver's tolerance is a small share of `tol`, and then its last digits
-    if a gap remains. If one remains after that, because of rounding or because the risk has no such cut,
-    `ProximalBundle` continues.
+    lower bound is computed from the highest cut of f over X with the slope s; the dual point of another conic
+    solve certifies its offset. The tolerance of the solver is a small share of `tol`, and, if a gap remains,
+    the smallest that it reaches. If a gap still remains, because of rounding or because the risk has no such
+    cut, `ProximalBundle` continues.
 
     Losses with pieces, their sums and linear images, with l1 and l2 norms, quadratic forms and polyhedra,
-    are one quadratic programme. It is assembled without cvxpy, and the cut comes from the multipliers of its
-    rows, through the conjugates of the losses.
+    are one quadratic programme. It is assembled without cvxpy, and the cut is computed from the multipliers
+    of its rows, through the conjugates of the losses.
 
-    Needs a cvxpy form of all pieces, one block, and no separation oracle. It is for small problems: all the
-    data go into one programme. The solver is the chosen backend, if that is one of cvxpy's conic solvers,
-    else Clarabel.
+    The method needs a cvxpy form of all pieces, one block, and no separation oracle. It is for small
+    problems, because all data are part of one programme. The solver is the chosen backend, if that is one of
+    cvxpy's conic solvers, otherwise Clarabel.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class Direct(Method):
         return Estimate(1e-9 * cost_of_whole(problem), whole=True)
 
     def step(self, run: Run, state: Any) -> Step:
-        """Solve the whole problem; after that, take steps of the proximal bundle method."""
+        """Solve the whole problem in the first step; then take steps of the proximal bundle method."""
         stable = ProximalBundle()
         if state is not None:
             return stable.step(run, state)
@@ -111,7 +111,7 @@ class Direct(Method):
         if least is not None and least.left > rounding:
             offset, least = -math.inf, None
         if not offers(risk, Capability.DUAL_CUT):
-            free = self._free(problem)  # zero but for rounding
+            free = self._free(problem)  # the multipliers are zero there, up to rounding
             if np.abs(multipliers[free]).max(initial=0.0) > rounding:
                 return
             if least is not None:
@@ -119,11 +119,11 @@ class Direct(Method):
             multipliers[free] = 0.0
         known = offers(risk, Capability.DUAL_CUT) or offset == -math.inf
         cut = None if known else (multipliers[np.newaxis], np.array([offset]))
-        with suppress(OracleError):  # rounding may leave the slope outside the domain of the conjugate
+        with suppress(OracleError):  # by rounding the slope may lie outside the domain of the conjugate
             run.add_dual_cut(multipliers, cut, least)
 
     def _free(self, problem: Declaration) -> Array:
-        """Return the coordinates that neither the regularizer nor the set holds, as a mask."""
+        """Return a mask of the coordinates that neither the regularizer nor the set bounds."""
         regularizer, bounds = problem.active_regularizer, problem.simple_set.bounds(problem.dim)
         unregularized = unregularized_by(regularizer, problem.dim)
         if unregularized is None or bounds is None:
@@ -132,10 +132,10 @@ class Direct(Method):
 
 
 def _with_zeros(problem: Declaration, whole: Whole) -> Array:
-    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer allow nothing else.
+    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer allow only zero.
 
-    There the slope of the risk is smaller than c_j by a margin. An interior point has errors in both: x_j is
-    taken for zero if it is smaller, relative to the largest coordinate, than the margin relative to c_j.
+    There the slope of the risk is smaller than c_j by a margin. An interior point has errors in both numbers:
+    x_j counts as zero if it is smaller, relative to the largest coordinate, than the margin relative to c_j.
     """
     x = whole.x
     assert x is not None

@@ -1,4 +1,4 @@
-"""How long methods take: iterations from the dimension, and the costs of iterations from sizes."""
+"""Estimates of the time of methods: iterations from the dimension, costs of an iteration from sizes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Kind = type[Prox] | type[Level] | None
 _AUTO = Backend()
 _OWN = "simplex_qp", "interior_point", "entropy_dual"
 _NUMBERS = 0.4
-"""Part of the cost of a cone programme that a reduced problem takes, because it is compiled once."""
+"""Share of the cost of a cone programme for a reduced problem, because it is compiled once."""
 _RELAXATIONS = 20.0
 """Rounds of linear relaxations, because combinatorial problems end after 3 to 20."""
 _WIDEST = 300
-"""Coordinates beyond which the number of iterations does not grow, because the bounds of the theory know no
-dimension."""
+"""Number of coordinates above which the number of iterations does not grow, because the theoretical bounds do
+not depend on the dimension."""
 
 
 class Sizes:
@@ -48,7 +48,7 @@ class Sizes:
 
     @cached_property
     def call(self) -> float:
-        """The seconds of a call of the oracle: counted where the risk has examples, else the usual ones."""
+        """Seconds of a call of the oracle: computed if the risk has examples, else a default."""
         predictor: Any = ask(self._problem.risk, Capability.LINEAR_PREDICTOR)
         if predictor is None:
             return CALL
@@ -58,7 +58,7 @@ class Sizes:
 
     @cached_property
     def sides(self) -> tuple[int, int]:
-        """The numbers of rows and entries of the linear form of the set without its oracles."""
+        """The numbers of rows and entries in the linear form of the set without its oracles."""
         form = ask(self._problem.simple_set, Capability.LINEAR_FORM, self.n)
         return (0, 0) if form is None else (form.rows.shape[0], form.rows.nnz)
 
@@ -70,7 +70,7 @@ class Sizes:
 
     @cached_property
     def beside_risk(self) -> Array:
-        """The counts of regularizer and set as a cone programme of cvxpy."""
+        """The sizes of regularizer and set as a cone programme of cvxpy; see `counts_of`."""
         import cvxpy as cp
 
         x, regularizer, simple_set = (
@@ -94,7 +94,7 @@ class Sizes:
         return costs.COMPILED + costs.cost_of_cones(self.n, *counts)
 
     def master(self, kind: Kind) -> str | None:
-        """Return the name of the first master of a kind of reduced problem; None without one."""
+        """Return the name of the first master for a kind of reduced problem; None without one."""
         if kind not in self._masters:
             try:
                 self._masters[kind] = first_candidate(self._problem.reduced, kind, _AUTO).name
@@ -112,7 +112,7 @@ def vertices(n: int) -> float:
 
 
 def stable_rounds(problem: Declaration) -> float:
-    """Return the iterations of a stabilised method: as random problems of 5 to 60 dimensions take."""
+    """Return the iterations of stabilised methods, fitted to random problems of 5 to 60 dimensions."""
     size = sizes(problem)
     if size.linear and not size.separated:
         return 3.0
@@ -123,11 +123,11 @@ def stable_rounds(problem: Declaration) -> float:
 
 
 def vertex_rounds(problem: Declaration) -> float:
-    """Return the iterations of minimisers of the model, of the same problems; each may go far away.
+    """Return the expected iterations of a method of model minimisers, fitted to the same problems.
 
-    Where a set is known by oracles alone it may be round, and the vertices of outer approximations are far
-    from it, more than any number of rounds tells: inf, unless a linear risk has rows in addition to them, or
-    a strictly convex regularizer, whose minimisers over outer approximations converge.
+    A set given by oracles alone may be round. The vertices of its outer approximations are then so far from
+    it that no number of rounds can be expected: inf. Exceptions are a linear risk over a set with rows too,
+    and a strictly convex regularizer, because its minimisers over outer approximations converge.
     """
     size = sizes(problem)
     n = vertices(size.n)
@@ -144,7 +144,7 @@ def vertex_rounds(problem: Declaration) -> float:
 def of_cuts(
     problem: Declaration, kinds: tuple[Kind, ...], rounds: float, calls: float = 1.0
 ) -> Refusal | Estimate:
-    """Return the estimate of so many iterations, with a reduced problem of each kind and some calls each."""
+    """Return the estimate of `rounds` iterations, each with a reduced problem of each kind and some calls."""
     size = sizes(problem)
     if rounds == math.inf:
         return Refusal("vertices of outer approximations may stay far from a set known by oracles alone")
@@ -152,12 +152,12 @@ def of_cuts(
         return Refusal("no master accepts the reduced problems")
     rows = min(rounds * calls * size.blocks, 4.0 * size.n)
     masters = sum(cost_of_master(size, kind, rows, rounds) for kind in kinds)
-    outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # a call more is a line search, without a master
+    outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # without masters: line searches
     return Estimate(1e-9 * rounds * (outside + masters), rounds * calls, rounds=rounds)
 
 
 def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float:
-    """Return what one of so many reduced problems costs, with so many cuts."""
+    """Return the average cost of `rounds` reduced problems with `rows` cuts."""
     name, n, (sides, stored) = size.master(kind), size.n, size.sides
     if name in _OWN:
         own = costs.cost_of_qp(n, rows) + costs.QP_SIDE * stored * sides
@@ -168,7 +168,7 @@ def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float
 
 
 def cost_of_whole(problem: Declaration) -> float:
-    """Return what the whole problem costs as a quadratic programme, or as a cone programme of cvxpy."""
+    """Return the cost of the whole problem as a quadratic programme, or as a cone programme of cvxpy."""
     regularizer: Any = problem.active_regularizer
     stated = ask(problem.risk, Capability.PROGRAMME)
     rest = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
@@ -213,19 +213,19 @@ def counts_of(expressions: list[Any]) -> Array:
 
 
 def answer(method: Method, problem: Declaration) -> Refusal | Estimate:
-    """Return what a method says of a problem; each method is asked once."""
+    """Return a method's estimate or refusal for a problem; it is computed once."""
     answers = problem.suitable
     try:
         return answers[method]
     except KeyError:
         answers[method] = found = method.suits(problem)
         return found
-    except TypeError:  # a method that has no hash
+    except TypeError:  # the method has no hash
         return method.suits(problem)
 
 
 def suits(method: Method, problem: Declaration) -> bool:
-    """Tell whether the problem has the capabilities that a method needs."""
+    """Tell whether a method suits a problem, because its pieces have the capabilities that it needs."""
     return isinstance(answer(method, problem), Estimate)
 
 

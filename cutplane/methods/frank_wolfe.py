@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _STEPS = 1000.0
-"""Steps for a gap of 1e-3 of the first one, because the gap falls like their inverse."""
+"""Steps to a gap of 1e-3 of the first one, because the gap is proportional to their inverse."""
 _FLAT = 0.1
 """Share of the first slope at which a search by calls ends, because a new direction is then better."""
 _HALVINGS = 60
 """Halvings of a step to a point of infinite risk, because more make it shorter than the last digits of x."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
-"""Pairwise steps over the atoms in an iteration, and the share of the gap over X at which they end, because
-a smaller gap over the hull would not make the next atom better."""
+"""Most pairwise steps over the atoms in an iteration, and the share of the gap over X at which they end,
+because a smaller gap over the hull would not make the next atom better."""
 _NEGLIGIBLE = 1e-15
 """Weight of an atom below which it is dropped, because its share of the point is a rounding error."""
 _ROUNDING = 1e-6
-"""Error of the weights of a correction that is accepted, because solvers of other people return them."""
+"""Allowed error of the weights of a correction, because the solvers of users have such errors."""
 _STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
 _ACCURACY = 1e-3
-"""Share of the gap, or of the objective, that an on-demand risk may be off, because steps need no more."""
+"""Error of an on-demand risk relative to the gap, or to the objective, because steps need no more."""
 _SELDOM = 10
-"""Iterations after which the bound of all cuts is computed in every second one only, after twice as many in
+"""Iterations after which the bound of all cuts is computed only in every second one, after twice as many in
 every third, and so on, because its cost grows with the number of cuts."""
 _FLAT_ON_FACE = 0.5
 """Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
-with which the next direction is better than this one."""
+and the next direction is then better than this one."""
 _CANCELLED = 1e-15
-"""Relative size of a difference that is zero, because it may be rounding of its terms."""
+"""Relative size of a difference that counts as zero, because it may be a rounding error of its terms."""
 
 StepSize = Literal["short", "exact", "open_loop"]
 Variant = Literal["vanilla", "away", "pairwise", "fully_corrective"]
 
 
 class Correction(Protocol):
-    """Something that computes better weights for the atoms than a Frank-Wolfe step."""
+    """An object that computes better weights for the atoms than a Frank-Wolfe step."""
 
     def correct(self, atoms: Array, weights: Array, run: Run) -> Array | tuple[Array, Array] | None:
         """Return other weights, shape (K,), nonnegative and of sum 1, or None.
@@ -165,13 +165,13 @@ class FrankWolfeState:
         return self.known.rows[: self.weights.size]
 
     def with_atom(self, atom: Array) -> tuple[FrankWolfeState, int]:
-        """Return the state with an atom, of weight zero if it is new, and the row of the atom."""
+        """Return the state with an atom, with weight zero if it is new, and the row of the atom."""
         row = self.known.index(atom)
         missing = len(self.known) - self.weights.size
         return replace(self, weights=np.append(self.weights, np.zeros(missing))) if missing else self, row
 
     def at(self, point: Point, weights: Array) -> FrankWolfeState:
-        """Return the state at another point, which has these weights."""
+        """Return the state at another point with these weights."""
         best = self.best
         if point.objective <= best.objective:
             best = Mixture(self.atoms, weights, point.objective)
@@ -194,13 +194,13 @@ class FrankWolfe(Method):
     """Frank-Wolfe, or conditional gradients: steps towards minimisers of the linearised risk.
 
     ``v_t = argmin {<f'(x_t), v> : v in X}``, ``x_{t+1} = x_t + gamma_t (v_t - x_t)``. There is no projection
-    and no master: the set implements ``minimise_linear``, which is called once per iteration. The cut at x_t
-    has its minimum over X at v_t, so that the certified gap is the Frank-Wolfe gap ``<f'(x_t), x_t - v_t>``
-    [1]_. After t open-loop steps the objective is within 2 C / (t + 2) of the optimum, with C the curvature
-    of f over X.
+    and no master: the set implements ``minimise_linear``, which is called once per iteration. The minimum of
+    the cut at x_t over X lies at v_t, so that the certified gap is the Frank-Wolfe gap
+    ``<f'(x_t), x_t - v_t>`` [1]_. After t open-loop steps the objective is within 2 C / (t + 2) of the
+    optimum, with C the curvature of f over X.
 
-    f must be convex and differentiable, because its subgradients are taken for gradients. If it is not, the
-    bounds hold, but the method may stop away from the optimum.
+    f must be convex and differentiable, because its subgradients are used as gradients. Otherwise the bounds
+    hold, but the method may stop away from the optimum.
 
     Parameters
     ----------
@@ -209,22 +209,23 @@ class FrankWolfe(Method):
 
         * "short": the minimiser of ``f(x) + t <f'(x), d> + c t^2 / 2``, a bound of ``f(x + t d)`` for t in
           [0, 1], where d is the whole direction and c the risk's ``curvature_bound(x, d)``.
-          `LinearRisk` has it for smooth losses, and takes a pass over the data for it.
-        * "exact": a line search, without a pass over the data if the risk keeps images, as `LinearRisk` does;
-          otherwise with a few calls of the oracle, until the slope is a tenth of the first one.
-        * "open_loop": ``2 / (t + 2)``. The objective may rise from one step to the next. Not for "away" and
+          `LinearRisk` implements it for smooth losses, by a pass over the data.
+        * "exact": a line search. It needs no pass over the data if the risk has images, such as `LinearRisk`;
+          otherwise it calls the oracle a few times, until the slope is a tenth of the first one.
+        * "open_loop": ``2 / (t + 2)``. The objective may increase in a step. Not for "away" and
           "pairwise", which could exchange the same atoms again and again.
     variant : {"vanilla", "away", "pairwise", "fully_corrective"}, default "vanilla"
         * "away": away from the atom with the largest ``<f'(x_t), a>``, if that slope is the steeper one [2]_.
         * "pairwise": v_t gets the weight of that atom [3]_. Over polytopes both converge linearly if f is
-          strongly convex, where "vanilla" does not.
-        * "fully_corrective": after a step, pairwise steps over the known atoms, a hundred at most, until the
-          gap over their hull is a tenth of the gap over X. They are exact if the step is open-loop. For a set
+          strongly convex, but "vanilla" does not.
+        * "fully_corrective": after a step, at most a hundred pairwise steps over the atoms, until the gap
+        over
+          their hull is a tenth of the gap over X. They are exact if the step is open-loop. This is for sets
           whose linear minimisation is expensive.
     correction : object, optional
         Has a method ``correct(atoms, weights, run)`` that returns weights for the atoms found so far, or
         None; see `cutplane.methods.frank_wolfe.Correction`. It is called after every step, and its point is
-        taken if the objective is lower there. Without it, atoms whose weight falls to zero are dropped.
+        used if the objective is lower there. Without it, atoms whose weight becomes zero are dropped.
 
     Raises
     ------
@@ -239,8 +240,8 @@ class FrankWolfe(Method):
 
     Only the last cut gives a bound: ``max_cuts=4`` saves memory, at the cost of fewer cuts for a warm start.
 
-    A ``minimise_linear`` that does not find the minimum makes the bound wrong by as much. It must not return
-    a point that is worse than one that it returned before.
+    If ``minimise_linear`` misses the minimum, the bound is wrong by as much. It must not return a point that
+    is worse than one it returned before.
 
     References
     ----------
@@ -294,9 +295,9 @@ class FrankWolfe(Method):
             require(problem.risk, Capability.CURVATURE, 'FrankWolfe("short")', remedy)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of some thousand steps, because the gap falls like their inverse.
+        """Return the estimate of a thousand steps, because the gap is proportional to their inverse.
 
-        With kinks it may not fall at all: a refusal, unless nothing else is known of the set.
+        With kinks the gap may not decrease at all: a refusal, unless the set has no other capability.
         """
         others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
         if not sizes(problem).smooth and any(offers(problem.simple_set, other) for other in others):
@@ -309,7 +310,7 @@ class FrankWolfe(Method):
         return FrankWolfeState(first, known, weights, Mixture(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
-        """Minimise the cut over the set, which gives the bound; take a step to the minimiser; correct it."""
+        """Minimise the cut over the set for the bound; step towards the minimiser; correct the weights."""
         gradient, vertex, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("bound", state)
@@ -321,7 +322,7 @@ class FrankWolfe(Method):
         if self.variant == "fully_corrective":
             state, kind = self._minimise_over_hull(run, state, _INNER_SHARE * gap)
         state = replace(state, count=state.count + 1)
-        if self.step_size == "open_loop":  # the next step is shorter
+        if self.step_size == "open_loop":  # the next step is shorter, and may succeed
             run.proceed()
         if self.correction is None:
             return Step(kind, state.pruned())
@@ -346,7 +347,7 @@ class FrankWolfe(Method):
         return state, f"corrective {_INNER_STEPS}"
 
     def _corrected(self, run: Run, state: FrankWolfeState, correction: Correction) -> FrankWolfeState | None:
-        """Return the state at the weights of the correction; None if the objective is no lower there."""
+        """Return the state at the corrected weights; None if the objective is no lower there."""
         answer = run.timed(correction.correct, state.atoms, state.weights.copy(), run, master=True)
         if answer is None:
             return None
@@ -399,7 +400,7 @@ def _direction(variant: str, state: FrankWolfeState, newest: int, products: Arra
 def _walk(
     run: Run, state: FrankWolfeState, direction: _Direction, gradient: Array, rule: str
 ) -> FrankWolfeState:
-    """Return the state after a step; the same object if rounding errors allow none."""
+    """Return the state after a step; the same object if rounding errors allow no step."""
     start, end = state.point, direction.x
     change = end - start.x
     fall = -float(gradient @ change)
@@ -427,15 +428,15 @@ class ReducedGradient(Method):
     """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
 
     The largest coordinate balances the changes of the others, so that their gradient is
-    ``f'_j - f'_largest``; the direction is against it, and 0 in coordinates that it would make negative. As
-    long as the objective falls, the step goes on to the point where further coordinates become 0, and stay
-    there, without a new gradient: one more, two more, four more, ..., then between the last two numbers by
-    bisection. The line from there to the next such point is searched. The gap is certified by the cut at the
-    iterate, ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL, and from time to time
-    by the least value of all cuts so far, a linear programme.
+    ``f'_j - f'_largest``. The direction is its negative, with 0 in coordinates that it would make negative. A
+    step goes on to the point where the next coordinate becomes 0 and is fixed there, as long as the objective
+    decreases, without a new gradient. It passes one such point, two more, four more, ..., and then the best
+    number is found by bisection. The segment from there to the next such point is searched. The gap is
+    certified by the cut at the iterate, ``max_j <f'(x), x - radius e_j>``, which is the duality gap of
+    SimpleMKL, and after every few iterations by the minimum of all cuts so far, a linear programme.
 
-    f must be convex and differentiable, because its subgradients are taken for gradients. If it is not, the
-    bounds hold, but the method may stop away from the optimum.
+    f must be convex and differentiable, because its subgradients are used as gradients. Otherwise the bounds
+    hold, but the method may stop away from the optimum.
 
     Raises
     ------
@@ -444,8 +445,8 @@ class ReducedGradient(Method):
 
     Notes
     -----
-    The line search costs no pass over the data if the risk keeps images, as `LinearRisk` does; otherwise a
-    few calls of the oracle, until the slope is half of the first one.
+    The line search costs no pass over the data if the risk has images, such as `LinearRisk`; otherwise it
+    calls the oracle a few times, until the slope is half of the first one.
 
     References
     ----------
@@ -481,7 +482,7 @@ class ReducedGradient(Method):
         return run.anchor, 0
 
     def step(self, run: Run, state: tuple[Point, int]) -> Step:
-        """Take the bound from the cut at the iterate; go from face to face, then search the last segment."""
+        """Compute the bound of the cut at the iterate; go from face to face, then search the last segment."""
         accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
         point, count = state
         if run.exact:
@@ -507,7 +508,7 @@ class ReducedGradient(Method):
 
 
 class FacePath(NamedTuple):
-    """The broken line x(s) along which falling coordinates stay at 0, and one balances the others."""
+    """The broken line x(s) on which coordinates stop at 0, and one coordinate balances the others."""
 
     x: Array  # the start
     change: Array  # the speed of each coordinate as long as it is positive; 0 for the base

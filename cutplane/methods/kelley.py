@@ -21,15 +21,15 @@ class Kelley(Method):
 
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
     from X, are added. The reduced problem must be bounded below; its multipliers give the lower bound. The
-    model of a linear f is exact: points of X, which give upper bounds, are then computed only where they may
+    model of a linear f is exact. Points of X, which give upper bounds, are then evaluated only where they may
     halve the gap, unless a separation oracle proposes them.
 
     Parameters
     ----------
     max_age : int, optional
         Half-spaces whose multipliers have been zero for more iterations than this are dropped when the lower
-        bound rises, because few rows make the reduced problem cheap; one dropped too early is found again. By
-        default none is.
+        bound increases, because few rows make the reduced problem cheap. One dropped too early is found
+        again. By default none is dropped.
 
     Raises
     ------
@@ -67,11 +67,11 @@ class Kelley(Method):
         return of_cuts(problem, (None,), vertex_rounds(problem))
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Return whether the model may be unbounded without them, because such rows have many minimisers."""
+        """Return whether the model may be unbounded: rows of infima alone have many minimisers."""
         return problem.simple_set.bounded is not True
 
     def step(self, run: Run, state: None) -> Step:
-        """Minimise the model, evaluate its minimiser."""
+        """Minimise the model, and evaluate its minimiser."""
         reduced = run.reduced(max_age=self.max_age)
         point = run.evaluate_relaxed(reduced) if run.problem.risk.linear else run.evaluate(reduced.x)
         if point is None:
@@ -84,9 +84,9 @@ class Kelley(Method):
 class BMRM(Kelley):
     """Bundle method for regularized risk minimisation: the regularizer is the stabiliser.
 
-    ``w_t = argmin f_t(w) + g(w)``, next cut at w_t: the iteration of `Kelley` with a g that keeps the reduced
-    problem bounded. With g = lam/2 ||w||^2 it needs at most O(1/(lam eps)) iterations, and O(log 1/eps) for a
-    smooth risk.
+    ``w_t = argmin f_t(w) + g(w)``, next cut at w_t: the iteration of `Kelley` with a regularizer g that makes
+    the reduced problem bounded. With g = lam/2 ||w||^2 it needs at most O(1/(lam eps)) iterations, and
+    O(log 1/eps) for a smooth risk.
 
     Raises
     ------

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
-"""Least share of the predicted decrease, and largest of the slope, after a step, because these are usual."""
+"""Least share of the predicted decrease, and largest share of the slope, after a step, because these are
+usual."""
 _TRIALS = 40
-"""Points of a line search, because bisection alone gives twelve digits with them."""
+"""Most points of a line search, because bisection alone gives twelve digits with them."""
 _FALL = 0.5
-"""The cut of a point is added if it at least halves the gap, because adding it costs as much as a step."""
+"""Share of the gap to which a point's cut must reduce it to be added, because adding it costs as much as a
+step."""
 _NOISE = 1e-15
-"""Relative rise of the objective that a step may have, because it may be rounding."""
+"""Relative increase of the objective that a step may have, because it may be a rounding error."""
 
 
 @dataclass(eq=False)
@@ -36,7 +38,7 @@ class LBFGSState:
     point: Point
     gradient: Array  # of risk and regularizer together
     quadratic: DiagonalQuadratic  # the regularizer
-    pairs: list[tuple[Array, Array]] = field(default_factory=list)  # of a step and the change of the gradient
+    pairs: list[tuple[Array, Array]] = field(default_factory=list)  # steps, and changes of the gradient
     bound: float = -math.inf
     proof: Point = field(init=False)
     share: float = 1.0  # of the cut at `proof` in the bound
@@ -54,10 +56,10 @@ class LBFGSState:
         return 0.5 * float(self.gradient @ (self.gradient / self.quadratic.weights))
 
     def keep(self, run: Run) -> None:
-        """Keep the point if it gives the best bound so far, alone or together with the known infimum m.
+        """Keep the point if it gives the best bound so far, alone or combined with the infimum m of the risk.
 
-        With g = 1/2 sum_j weights_j (x_j - centre_j)^2, a share t of the cut, which has the height a at the
-        centre and the slope s, proves t a + (1 - t) m - t^2 q with q = 1/2 sum_j s_j^2 / weights_j.
+        With g = 1/2 sum_j weights_j (x_j - centre_j)^2, let the cut have the height a at the centre and the
+        slope s. A share t of it proves t a + (1 - t) m - t^2 q with q = 1/2 sum_j s_j^2 / weights_j.
         """
         g, m = self.quadratic, float(run.problem.risk.infima.sum())
         away = self.point.x - g.centre
@@ -89,16 +91,16 @@ class LBFGSState:
 class LBFGS(Method):
     """L-BFGS for a smooth risk and a square: steps by the curvature of the last few gradients [1]_.
 
-    A line search ends where the objective and its slope have fallen (the conditions of Wolfe). With
+    A line search ends where objective and slope have decreased enough (the conditions of Wolfe). With
     ``g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2``, all weights positive, the cut at one point proves that
 
         F* >= F(x) - 1/2 sum_j (grad F(x))_j^2 / weights_j,
 
-    so that every point gives both bounds, and the certified gap falls with the square of the gradient.
+    so that every point gives both bounds, and the certified gap decreases with the square of the gradient.
 
-    The risk must be differentiable, because its subgradients are taken for gradients. If it is not, the
-    method stalls with a reason. It needs `L2`, or another diagonal quadratic, with positive weights, and no
-    feasible set.
+    The risk must be differentiable, because its subgradients are used as gradients. If it is not, the method
+    stalls with a reason. It needs `L2`, or another diagonal quadratic, with positive weights, and no feasible
+    set.
 
     Parameters
     ----------
@@ -151,9 +153,9 @@ class LBFGS(Method):
             run.minimise_cut(state.proof, state.share)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
-        """Search the quasi-Newton direction, and add the cut where it pays.
+        """Search the quasi-Newton direction, and add the cut if it pays.
 
-        If no step is found, step to the minimiser of the last cut, and forget the steps.
+        If no step is found, go to the minimiser of the last cut, and discard the stored steps.
         """
         direction = state.direction()
         slope = float(direction @ state.gradient)

@@ -27,7 +27,7 @@ class LevelBundle(Method):
     Parameters
     ----------
     kappa : float, default 0.5
-        Where the level lies between the lower bound (0) and the upper bound (1); in (0, 1).
+        Position of the level between the lower bound (0) and the upper bound (1); in (0, 1).
 
     Raises
     ------
@@ -66,7 +66,7 @@ class LevelBundle(Method):
         return run.anchor.x
 
     def step(self, run: Run, state: Any) -> Step:
-        """Minimise the model for its bound, project on the level set, evaluate the projection."""
+        """Minimise the model for its bound, project onto the level set, and evaluate the projection."""
         least = run.reduced()
         if not -math.inf < run.lower < run.upper < math.inf:
             run.query(least.x)

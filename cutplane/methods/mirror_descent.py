@@ -1,4 +1,4 @@
-"""Mirror descent, with gradients of which one coordinate is sampled."""
+"""Mirror descent, with one sampled coordinate of each gradient."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _PAUSE = 0.2
-"""Share of the steps so far between two evaluations, because one costs a gradient and the average is slow."""
+"""Steps between two evaluations, as a share of the steps so far, because an evaluation costs a gradient and
+the average changes slowly."""
 _TINY = 1e-300
-"""In the place of a coordinate of zero, because of the logarithm."""
+"""Replaces a coordinate of zero, because of the logarithm."""
 
 
 class Euclidean:
@@ -87,15 +88,15 @@ class MirrorDescent(Method):
     """Stochastic mirror descent on sampled coordinates of the gradient, with the average of the points.
 
     ``x_{k+1} = argmin over x in X of eta_k <g_k, x> + D(x, x_k)``, with the Bregman distance D of the
-    potential and an unbiased estimate g_k of the gradient of which one coordinate i, drawn with probability
-    s_i, is not zero: ``g_k = f'(x_k)_i / s_i e_i`` [1]_. For T steps of ``eta = sqrt(2 alpha delta / (B T))``
+    potential. g_k is an unbiased estimate of the gradient with one nonzero coordinate i, drawn with
+    probability s_i: ``g_k = f'(x_k)_i / s_i e_i`` [1]_. For T steps of ``eta = sqrt(2 alpha delta / (B T))``
     the expected objective of the mean of the points is within ``sqrt(2 B delta / (alpha T))`` of the optimum:
     alpha is the strong convexity of the potential, delta its range from the start, B the second moment of the
     estimates, all in one norm.
 
-    The average is evaluated from time to time; its cut bounds the optimum, with a gap that tends to 0 if f is
-    differentiable. The steps are cheap where the gradient is expensive and can be sampled; elsewhere a bundle
-    method is faster.
+    The average is evaluated after every few steps. Its cut bounds the optimum, with a gap that tends to 0 if
+    f is differentiable. The steps are cheap where the gradient is expensive and can be sampled; elsewhere a
+    bundle method is faster.
 
     Parameters
     ----------
@@ -105,13 +106,13 @@ class MirrorDescent(Method):
         "importance": s proportional to the sizes of the entries of the gradient, which makes the second
         moment least. "uniform": all s_i equal. "full": the whole gradient, the deterministic method.
     step_size : float, optional
-        eta, positive, for all steps, with a plain mean as the average. Default: eta_k is the step of the
-        theorem with k for T, B at x_k, and delta from the farthest minimiser of a cut; the average has the
-        weights k eta_k.
+        eta, positive, for all steps; the average is then the mean of the points. By default eta_k is the step
+        of the theorem with k for T, B at x_k, and delta at the farthest minimiser of a cut, and the average
+        has the weights k eta_k.
     seed : int, default 0
         The same seed gives the same run.
     evaluate_every : int, optional
-        Steps between evaluations of the average. Default: a fifth of the steps so far.
+        Steps between evaluations of the average. By default a fifth of the steps so far.
 
     Raises
     ------
@@ -121,9 +122,9 @@ class MirrorDescent(Method):
 
     Notes
     -----
-    A risk whose gradient can be sampled without being computed offers a method ``sample_gradient(x, rng) ->
-    (index, estimate)``, the estimate being ``f'(x)_i / s_i`` with s close to proportional to the sizes; it is
-    called with "importance". Without it, the entry is drawn from the whole subgradient.
+    A risk whose gradient can be sampled without computing it implements ``sample_gradient(x, rng) ->
+    (index, estimate)``. The estimate is ``f'(x)_i / s_i``, with s about proportional to the sizes; it is used
+    with "importance". Without this method, the entry is drawn from the whole subgradient.
 
     References
     ----------
@@ -171,8 +172,8 @@ class MirrorDescent(Method):
         return MirrorDescentState(x, x, x, spread, np.random.default_rng(self.seed))
 
     def step(self, run: Run, state: MirrorDescentState) -> Step:
-        """Estimate the gradient, take a step and extend the average; evaluate that if it is time."""
-        run.proceed()  # by chance, bounds may stay for long
+        """Estimate the gradient, take a step and update the average; evaluate the average if it is due."""
+        run.proceed()  # sampling may leave the bounds unchanged for many steps
         potential = _POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)
         kind, count = "average", state.count + 1

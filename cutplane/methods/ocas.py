@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _CALLS = 4.5
-"""Calls in an iteration, because a line search takes all but one, or images take as long."""
+"""Calls in an iteration, because a line search takes all but one, or computing images takes as long."""
 _CURVED, _KINKED = 1.5, 0.7
-"""Iterations over those of the proximal bundle method, because random problems took so many."""
+"""Iterations relative to the proximal bundle method, because random problems took so many."""
 _BESIDE = 1e-6
-"""Where the cut beside the best point is taken, as a share of the segment, because at a kink, where an exact
-search ends, rounding would choose the subgradient."""
+"""Position of the cut near the best point, as a share of the segment, because an exact search ends at a kink,
+where rounding would choose the subgradient."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class OCAS(Method):
     """BMRM with a line search from the best point to the minimiser of the model, cut near the best point.
 
     ``w_b <- argmin F on the ray from w_b through w_t``, next cut at ``(1 - theta) w_b + theta w_t`` [1]_. The
-    search is exact where the risk is piecewise linear or quadratic, safeguarded otherwise. With a risk that
-    keeps images (`LinearRisk`) an iteration takes two passes over the data, whatever the search does;
-    otherwise the search calls the oracle a few times and keeps every cut. `Portfolio` composes it with faster
-    moves where a problem has a form for them.
+    search is exact where the risk is piecewise linear or quadratic, and safeguarded otherwise. With a risk
+    that has images (`LinearRisk`) an iteration takes two passes over the data, for any number of points on
+    the line; otherwise the search calls the oracle a few times and keeps every cut. `Portfolio` combines it
+    with faster methods for problems of special forms.
 
     Parameters
     ----------
     theta : float, default 0.1
-        Where on the segment from the best point (0) to the minimiser of the model (1) the next cut is taken;
-        in (0, 1].
+        Position of the next cut on the segment from the best point (0) to the minimiser of the model (1); in
+        (0, 1].
     second_cut : bool, default False
-        Whether to cut just beside w_b too, for risks with images; not in the paper. It costs a part of a pass
-        where the risk is piecewise linear, because few examples change sides between the two.
+        Whether to add a cut directly next to w_b too, for risks with images; not in the paper. It costs a
+        part of a pass where the risk is piecewise linear, because few examples change sides between the two.
 
     Raises
     ------

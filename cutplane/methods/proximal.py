@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
-"""Share of the predicted decrease that an on-demand risk may be off, because half of it decides a step."""
+"""Error of an on-demand risk relative to the predicted decrease, because half of it decides a step."""
 _FAR = 1e8
-"""A cut that lies so many predicted decreases below the centre's objective there is not added, because its
-slope is that much steeper than the model, whose last digits it would cost."""
+"""Predicted decreases below the centre's objective at which a cut is too low to be added, because its slope
+is that much steeper than the model, which would lose its last digits."""
 _PATIENCE = 3
-"""Steps of one kind in a row before the weight may change, because Kiwiel's rule has so many."""
+"""Steps of one kind in a row before the weight may change, because Kiwiel's rule requires them."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
-"""Weights for the lower bound, in units of the present one. They precede the model without a prox term,
-because the master of the steps solves them faster than another master would solve that."""
+"""Weights for the lower bound, in units of the current one. They precede the model without a prox term,
+because the master of the steps solves them faster than another master would solve that model."""
 _LIGHTEST = 1e-100
-"""The least weight after halvings, because squares of steps are multiplied by it and divided by it."""
+"""Least weight after halvings, because squares of steps are multiplied and divided by it."""
 _WIDEST = 1000
-"""Coordinates up to which a centre is enclosed, because that takes two calls and two cuts for each."""
+"""Most coordinates with which a centre is enclosed, because that takes two calls and two cuts for each."""
 _FARTHER, _BELOW = 8.0, 0.25
-"""Growth of the radii while no bound is finite, and the part of the tolerance that the cuts around the centre
-should lie below it, because other errors take their parts."""
+"""Growth of the radii as long as no bound is finite, and the depth of the cuts below the centre as a share of
+the tolerance, because other errors use the rest."""
 _SHARPER, _SHARPEST, _HOPELESS = 0.1, 1e-8, 1e-6
-"""Factor of the decrease that a model may predict after each enclosure, and its least part of the tolerance,
-because below that the difference of two objectives is rounding; the last one where no bound is finite,
+"""Factor of the allowed predicted decrease after each enclosure, and its least shares of the tolerance: the
+first because below it the difference of two objectives is rounding, the second where no bound is finite,
 because after six enclosures, whose radii have grown to 3e4 times the first ones, there is probably no
 minimiser."""
 
@@ -47,8 +47,8 @@ minimiser."""
 class Enclosure(NamedTuple):
     """The cuts around the last centre that was enclosed.
 
-    `share` of the tolerance is the decrease that the model may predict before the next proof is tried. Each
-    pair of cuts was found at a distance of `radii`, and lies `errors` below the objective at the centre.
+    The model may predict a decrease of `share` times the tolerance before the next enclosure. The cuts of
+    each pair were evaluated at the distances `radii`, and lie `errors` below the objective at the centre.
     """
 
     share: float
@@ -73,17 +73,17 @@ class ProximalBundle(Method):
     """Proximal bundle method with Kiwiel's proximity control.
 
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
-    times the decrease that the model predicted, x_t becomes the centre (serious step), else only the cut is
-    added (null step). The weight u_t follows the quadratic interpolation of F between c and x_t. Where the
+    times the decrease that the model predicted, x_t becomes the centre (serious step), otherwise only the cut
+    is added (null step). The weight u_t follows the quadratic interpolation of F between c and x_t. Where the
     model predicts less than the tolerance, it is minimised with smaller weights for the lower bound, and
     u_t is halved.
 
-    It takes any problem. The gap is certified if X is bounded or g has a finite conjugate. Otherwise a bound
-    needs cuts that rise in all directions. Where the predicted decrease is below the tolerance, the centre is
-    enclosed: f is evaluated at a distance r on both sides along each coordinate [2]_. For a smooth f these
-    cuts lie below F(c) by a multiple of r^2 there, so that both they and the predicted decrease reach the
-    tolerance after a few such enclosures. Where no minimiser exists, or in more than 1,000 dimensions, the
-    run ends with status STALLED and the reason.
+    The method solves any problem. The gap is certified if X is bounded or g has a finite conjugate. Otherwise
+    a bound needs cuts that rise in all directions. Where the predicted decrease is below the tolerance, the
+    centre is enclosed: f is evaluated at a distance r on both sides along each coordinate [2]_. For a smooth
+    f these cuts lie below F(c) by a multiple of r^2, so that their depth and the predicted decrease both
+    reach the tolerance after a few enclosures. Where no minimiser exists, or in more than 1,000 dimensions,
+    the run ends with status STALLED and the reason.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class ProximalBundle(Method):
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 
     def step(self, run: Run, state: ProximityState) -> Step:
-        """Minimise the stabilised model, evaluate its minimiser, take it as the centre or not."""
+        """Minimise the stabilised model, evaluate its minimiser, and make it the centre or not."""
         if run.best is not None and not state.centre.feasible:
             state = replace(state, centre=run.best)
         centre, finished = state.centre, None
@@ -166,7 +166,7 @@ class ProximalBundle(Method):
 
 
 def _certify(run: Run, centre: Point, weight: float) -> None:
-    """Raise the lower bound by smaller weights, until the gap is closed or the model too low for that."""
+    """Raise the lower bound with smaller weights, until the gap is closed or the model is too low."""
     for stabilization in (*(Prox(centre.x, shrink * weight) for shrink in _SHRINKS), None):
         reduced = run.reduced(stabilization)
         if run.closed or centre.objective - reduced.objective > run.tolerance(centre.objective):
@@ -174,16 +174,16 @@ def _certify(run: Run, centre: Point, weight: float) -> None:
 
 
 def _has_room(run: Run) -> bool:
-    """Tell whether the cuts around a point, two for each coordinate, are few enough."""
+    """Tell whether the bundle has room for the cuts around a point, two for each coordinate."""
     most = run.bundle.max_cuts
     return run.problem.dim <= _WIDEST and (most is None or 4 * run.problem.dim <= most)
 
 
 def _enclosed(run: Run, centre: Point, before: Enclosure | None) -> Enclosure:
-    """Add cuts around the centre if those before are missing or too low, and minimise the model."""
+    """Add cuts around the centre if there are none or they are too low, and minimise the model."""
     tolerance, x = run.tolerance(centre.objective), centre.x
     if before is None:
-        run.reduced()  # whose bound is finite where some combination of the cuts is flat
+        run.reduced()  # its bound is finite if some combination of the cuts is flat
         size = max(abs(centre.objective), tolerance)
         radii = np.full(x.size, math.sqrt(tolerance / size) * max(1.0, centre.extent))
         before = Enclosure(1.0, x, radii, np.full(x.size, math.inf))

@@ -1,4 +1,4 @@
-"""The one scheduler: methods in turns on one run, whose cuts, points and bounds serve all of them."""
+"""The only scheduler: methods in turns on one run, whose cuts, points and bounds serve all of them."""
 
 from __future__ import annotations
 
@@ -24,36 +24,39 @@ if TYPE_CHECKING:
 Contender = tuple[Estimate, Method]
 
 _ALONE = 0.02
-"""Seconds before a second method is started, because that takes a millisecond or more for its masters."""
+"""Seconds before a second method is started, because its masters alone take a millisecond or more."""
 _ENTRY = 5e-3
 """Seconds of the first step of a method with estimated iterations, because it builds masters."""
 _PROMISE = 2.0
-"""Estimates within which the first method is alone, because they are right to about a factor of two."""
+"""Multiple of its estimate for which the first method is alone, because it is correct to a factor of two."""
 _WHOLE, _WHOLE_ALONE = 4.0, 0.1
-"""Estimates, and least seconds, of a call that cannot be divided, because it is lost unless it ends."""
+"""Multiple of the estimate, and least seconds, of a call that cannot be divided, because it is lost unless it
+ends."""
 _GROWTH = 1.5
-"""Length of a round over the one before, because then the rounds of a long solve are few, and at most a third
-of the time is wasted."""
+"""Ratio of the lengths of successive rounds, because the rounds of a long solve are then few, and at most a
+third of the time is wasted."""
 _CHARGED = 5.0
-"""Factor by which an iteration may exceed its counted cost, because estimates are right to a factor of two,
-and the caches of a loaded machine cost another one."""
+"""Factor by which the time of an iteration may exceed its counted cost, because estimates are correct to a
+factor of two, and the caches of a loaded machine cost another one."""
 _LEAST_FALL = 1.0
-"""Least fall of log(gap) that a method is expected to need, because it takes a step however small the gap."""
+"""Least decrease of log(gap) that a method is expected to need, because it takes a step however small the
+gap."""
 _MEMORY = 0.5
-"""Part of an earlier rate that is kept, because the gap of cuts falls in steps."""
+"""Weight of the earlier rate, because the gap of cuts decreases in jumps."""
 _PATIENCE, _LAST = 5, 9
-"""Iterations without a change of bounds or model after which a method is stuck, and the last one is: one less
-than ends a run, because the reason of that would not name the methods."""
+"""Iterations without a change of bounds or model after which a method, and the last method, is stuck: one
+less than ends a run, because the reason of the run would not name the methods."""
 
 
 @dataclass(eq=False)
 class Entrant:
     """A method in a race, its state, and its record.
 
-    It is expected to take `estimate` seconds, and `each` an iteration (0: unknown); if it is `whole`, its
-    first step is nearly all of its work and cannot be divided. That step has a `limit`, unless it runs
-    alone, and is started again with twice as much. Turns have at least `turn` iterations, `memory` is the
-    part of an earlier rate that is kept, and with `reserve` it has turns only after all others have left.
+    It is expected to take `estimate` seconds, and `each` per iteration (0 without an estimate). If it is
+    `whole`, its first step is nearly all of its work and cannot be divided. The first step has a time
+    `limit`, unless it runs alone, and is started again with twice as much. A turn has at least `turn`
+    iterations, `memory` is the weight of the earlier rate, and with `reserve` it has turns only after all
+    others have ended.
     """
 
     method: Method
@@ -76,17 +79,17 @@ class Entrant:
     began: tuple[float, float] = (0.0, math.inf)
 
     def gap(self, run: Run) -> float:
-        """Return the gap that it has to close."""
+        """Return the gap that the method has to close."""
         return run.upper - run.lower
 
     def spent(self, run: Run, began: float) -> float:
-        """Return the seconds of the last step, which began at a moment of the clock."""
+        """Return the seconds of the last step, which began at this time of the clock."""
         return clock() - began
 
     def charge(self, spent: float, cpu: float) -> float:
-        """Return the charge of the last step within the first promise: counted, unless that is too low.
+        """Return the charge of the last step within the first promise: the counted time, unless too low.
 
-        By the CPU and not by the clock, because a loaded machine is no reason to give another answer.
+        CPU time bounds it and not the clock, so that a loaded machine changes no result.
         """
         if self.whole:
             return spent
@@ -105,7 +108,7 @@ class Entrant:
     def to_go(self, run: Run, harder: float = 1.0) -> float:
         """Return the seconds until it is expected to close the gap: at its rate, or by its estimate.
 
-        The estimate counts `harder` times, unless the call is not divided.
+        The estimate is multiplied by `harder`, unless the call is not divided.
         """
         if self.rate is None:
             return max(self.estimate * (1.0 if self.whole else harder), self.seconds)
@@ -119,9 +122,10 @@ class Entrant:
 class Schedule:
     """The order of turns.
 
-    The first entrant is alone for `promise` seconds, or for `alone` iterations. Then `others` are called, and
-    there are rounds, the first as long as all before and at least `least`, each 1.5 times as long as the last
-    one. Half of a round goes to the entrant that is expected to end first, half to all in equal parts.
+    The first entrant is alone for `promise` seconds, or for `alone` iterations. Then the function `others`
+    returns the other entrants, and rounds begin. The first round is as long as all steps before, and at least
+    `least`; each is 1.5 times as long as the one before. The entrant that is expected to end first gets half
+    of a round, and all entrants share the other half equally.
     """
 
     first: Entrant
@@ -185,7 +189,7 @@ class Schedule:
         self.reasons.append(f"{entrant.method.name}: {reason}")
         self._call_others()
         self.current = None
-        run.proceed()  # the run is not stuck because one method is
+        run.proceed()  # one stuck method does not end the run
         return Step(step.kind, self, None if self.waiting else "; ".join(self.reasons))
 
     def _next(self, run: Run) -> Entrant:
@@ -205,7 +209,7 @@ class Schedule:
             self._share(run)
 
     def _share(self, run: Run) -> None:
-        """Begin a round: half of it to the entrant that is expected to end first, half to all."""
+        """Begin a round: half of it for the entrant that is expected to end first, half for all."""
         self._call_others()
         if self.promise == math.inf and self.alone is None:  # strictly in order
             self.waiting[0].credit = math.inf
@@ -223,7 +227,7 @@ class Schedule:
         self.waiting.sort(key=lambda entrant: entrant is not racing[0])
 
     def _measure(self, run: Run, entrant: Entrant) -> None:
-        """Take the rate of its turn, unless there was no gap before."""
+        """Compute the rate of the last turn, unless there was no gap before."""
         seconds, before = entrant.began
         gap = entrant.gap(run)
         if before < math.inf and entrant.seconds > seconds:
@@ -243,14 +247,14 @@ class Schedule:
 
 
 def promised(first: Entrant, others: Callable[[], list[Entrant]], least: float) -> Schedule:
-    """Return the schedule in which the first is alone for twice its estimate, and at least so long."""
+    """Return a schedule with the first method alone for twice its estimate, at least for `least` seconds."""
     if first.whole:
         return Schedule(first, others, max(_WHOLE * first.estimate, _WHOLE_ALONE), least)
     return Schedule(first, others, max(_PROMISE * first.estimate, least), least)
 
 
 def contenders(methods: tuple[Method, ...], problem: Declaration) -> list[Contender]:
-    """Return the methods that suit a problem and have masters, the least estimate first."""
+    """Return the methods that suit a problem and have masters, by increasing estimate."""
     answers = ((answer(method, problem), method) for method in methods)
     found = [(each, method) for each, method in answers if isinstance(each, Estimate)]
     able = [(each, method) for each, method in found if has_masters(method, problem)]
@@ -260,29 +264,29 @@ def contenders(methods: tuple[Method, ...], problem: Declaration) -> list[Conten
 
 @dataclass(frozen=True, repr=False)
 class Race(Method):
-    """Methods that race on one run: cuts, points and bounds of one serve all.
+    """Methods that race on one run: the cuts, points and bounds of one serve all.
 
     The method with the least estimate runs alone for twice its estimate, at least for 20 ms. If the gap is
-    open then, there are rounds, each 1.5 times as long as the last one. Half of a round goes to the method
-    that is expected to close the gap first: at the rate at which log(gap) fell in its last turn, or by its
-    estimate before it had any. The other half goes to all in equal parts. So a solve takes no longer than 2 k
-    times what the best of k methods takes, and the first promise, up to the length of a round, whatever the
-    estimates are. The first step of each that joins, which is all of the work of `Direct`, has a time limit,
-    and is started again with twice as much. A method that gets stuck, whose masters fail, or whose own
-    stopping test holds although the gap is open, leaves; if all have left, the run is STALLED with their
-    reasons. ``result.method`` says which methods ran, for how long, and which gave the bounds.
+    still open, there are rounds, each 1.5 times as long as the one before. The method that is expected to
+    close the gap first gets half of a round: by the rate at which log(gap) decreased in its last turn, or by
+    its estimate before it had any. All methods share the other half equally. A solve therefore takes at most
+    2 k times as long as the best of k methods, plus the first promise, up to the length of a round, whatever
+    the estimates are. The first step of each later method has a time limit, because it is all of the work of
+    `Direct`; it is started again with twice as much. A method ends if it is stuck, if its masters fail, or if
+    its own stopping test holds although the gap is open. If all have ended, the run is STALLED with their
+    reasons. ``result.method`` lists the methods that ran, their time, and which of them gave the bounds.
 
     Parameters
     ----------
     methods : tuple of Method
-        Those that the problem has the capabilities for take part.
+        The methods whose required capabilities the problem has take part.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem has the capabilities for none.
+        If the problem has the required capabilities of none.
     InvalidInputError
-        If `methods` is empty or holds something else.
+        If `methods` is empty or an element is not a method.
 
     Examples
     --------
@@ -294,7 +298,7 @@ class Race(Method):
 
     methods: tuple[Method, ...]
     one_of_a_kind: ClassVar[bool] = False
-    """Whether of each kind all but the one with the least estimate wait until the others have left."""
+    """Whether only the method with the least estimate of each kind runs until all these have ended."""
 
     def __post_init__(self) -> None:
         methods = tuple(self.methods) if isinstance(self.methods, tuple | list) else (self.methods,)
@@ -310,7 +314,7 @@ class Race(Method):
 
     @property
     def stabilizations(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The first method's; the masters of the others are found when they have their turn."""
+        """Those of the first method; the masters of the others are chosen when they have their turn."""
         return self.methods[0].stabilizations
 
     def needs_infima(self, problem: Declaration) -> bool:
@@ -335,8 +339,8 @@ class Race(Method):
     def start(self, run: Run) -> Schedule:
         """Order the methods by their estimates.
 
-        The measured time of an oracle call, if it is long, scales the promises, and not the order, because
-        first calls prepare something and a run should be repeatable.
+        The measured time of an oracle call, if it is long, scales the promises and not the order, because
+        first calls include preparations and a run should be repeatable.
         """
         call = max(sizes(run.problem).call, run.evaluator.seconds / max(run.evaluator.calls, 1))
         first = self.first(run.problem)
@@ -372,7 +376,7 @@ class Race(Method):
                 entrant.method.finish(run, entrant.state)
 
     def describe(self, state: Schedule | None) -> str:
-        """Return which methods ran; if there were several, how long, and which gave the bounds."""
+        """Return the methods that ran; if there were several, their time, and which gave the bounds."""
         ran = [] if state is None else [entrant for entrant in state.entrants if entrant.started]
         if state is None or len(ran) <= 1:
             only = ran[0] if ran else Entrant(self.methods[0])
@@ -389,24 +393,24 @@ class Race(Method):
 
 @dataclass(frozen=True, repr=False)
 class Relay(Race):
-    """Methods that take over from one another.
+    """Methods in order, each until it is stuck.
 
-    Each method runs until it is stuck, and the next one goes on; or the first runs alone for `alone`
-    iterations, after which the others share the time with it, as in a `Race`. A method that gets stuck, or
-    whose own stopping test holds although the gap is open, leaves. Only when all have left the run is
-    STALLED. ``result.method`` says which methods ran.
+    Each method runs until it is stuck, and the next one continues. With `alone`, the first runs alone for so
+    many iterations, after which the others share the time with it, as in a `Race`. A method ends if it is
+    stuck, or if its own stopping test holds although the gap is open. Only when all have ended the run is
+    STALLED. ``result.method`` lists the methods that ran.
 
     Parameters
     ----------
     methods : tuple of Method
-        Those that the problem has the capabilities for take part, at least the first.
+        The methods whose required capabilities the problem has take part, at least the first.
     alone : int, optional
         Iterations of the first method before the others have turns; by default they wait until it is stuck.
 
     Raises
     ------
     InvalidInputError
-        If `methods` is empty or holds something else.
+        If `methods` is empty or an element is not a method.
 
     Examples
     --------
@@ -430,6 +434,6 @@ class Relay(Race):
 
     def start(self, run: Run) -> Schedule:
         schedule = super().start(run)
-        schedule.promise = schedule.first.credit = schedule.first.limit = math.inf  # it promises nothing
+        schedule.promise = schedule.first.credit = schedule.first.limit = math.inf  # its time has no limit
         schedule.alone = self.alone
         return schedule

@@ -1,4 +1,4 @@
-"""What the oracles confirm of a certificate when they are asked again."""
+"""Check a certificate: evaluate the oracles again, and compute both bounds from their answers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from cutplane.proof.certificate import Certificate
 
 _TOWARDS_ZERO = 0.0, 1e-12, 1e-9
-"""Shares by which multipliers are scaled towards zero, because a norm bounds their slope, up to rounding."""
+"""Shares by which multipliers are scaled towards zero, because rounding may put their slope just outside of
+the ball of a dual norm."""
 _NEARBY = 0.0, 1e-15, 1e-14, 1e-13, 1e-12
-"""Steps to the other side of a kink, relative to the point, because its image is off by as much."""
+"""Steps to the other side of a kink, relative to the point, because the image has errors of this size."""
 
 
 def audit(certificate: Certificate, problem: ProvableProblem) -> Verification:
-    """Ask for every row in use again, and compute both bounds from the answers."""
+    """Compute every row in use again, and both bounds from the answers."""
     oracle, problems = Oracle(problem), list[str]()
     upper = _upper(certificate, oracle, problems)
     used = np.flatnonzero(certificate.multipliers > 0.0)
@@ -50,9 +51,10 @@ def audit(certificate: Certificate, problem: ProvableProblem) -> Verification:
 def exact_audit(
     certificate: Certificate, problem: ProvableProblem, of: Certificate, stated: ProvableProblem
 ) -> Verification:
-    """Compute both bounds in rational arithmetic, from multipliers of the examples by the cuts `of` a solve.
+    """Compute both bounds in rational arithmetic.
 
-    `stated` is the problem in the variables of the solve.
+    The multipliers of the examples are averages over the cuts of `of`, the certificate of the solve; `stated`
+    is the problem in the variables of the solve.
     """
     u, x = [example_multipliers(of, stated)], certificate.x
     if x is not None:
@@ -65,20 +67,20 @@ def exact_audit(
 
 
 def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
-    """Return the lower bound of the answers, and add what contradicts the claimed one."""
+    """Return the lower bound that the answers prove; append each contradiction of the claimed bound."""
     certificate = again.certificate
     if certificate.lower_bound == -np.inf:
         return -np.inf
     dual = DualFunction(again.oracle.problem)
     reach = 0.0 if certificate.x is None else REACH * float(np.abs(certificate.x).max())
-    used = np.flatnonzero(certificate.multipliers > 0.0)  # others were not asked for, and may be anything
+    used = np.flatnonzero(certificate.multipliers > 0.0)  # the other rows were not recomputed
     given = certificate.blocks[used], certificate.multipliers[used], upper
     now = again.slopes()[used], again.answered[used]
     found = dual(*now, *given, reach=reach)
     if found.value == -np.inf and reach > 0.0 and certificate.duals:
         near, far = (DualFunction(dual.problem.within(factor * reach)) for factor in (1.0, 2.0))
         held, farther = (each(*now, *given, reach=reach) for each in (near, far))
-        if held.value - farther.value <= LEFT * held.magnitude:  # what a solver leaves outside of the domain
+        if held.value - farther.value <= LEFT * held.magnitude:  # the slope is infeasible by rounding alone
             dual, found = near, held
     recorded = dual(again.slopes(recorded=True)[used], again.offsets[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
@@ -95,7 +97,7 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
 
 
 def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> float:
-    """Return the objective at x, and add what is wrong with it."""
+    """Return the objective at x; append each error found."""
     problem = oracle.problem
     if certificate.x is None:
         return np.inf
@@ -111,7 +113,7 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
         return np.inf
     upper, scale = point.objective, float(np.abs(point.values).sum())
     scale = max(scale + abs(problem.regularizer.value(certificate.x)), least_size(certificate.scale))
-    on_demand = isinstance(problem.risk, OnDemandRisk)  # the run may have asked for less accuracy
+    on_demand = isinstance(problem.risk, OnDemandRisk)  # the solve may have computed less accurate values
     excess = upper - certificate.upper_bound
     if not (max(excess, 0.0) if on_demand else abs(excess)) <= RECOMPUTED * scale:
         problems.append(f"the objective at x is {upper:.10g}, not {certificate.upper_bound:.10g}")
@@ -119,11 +121,11 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
 
 
 def _by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
-    """Return L of the dual cut of the mean multipliers of the examples, and its error; -inf without one.
+    """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf without one.
 
-    Where rounding decides on which side of a kink a prediction lies, or hides the slope in a coordinate
-    without regularizer, slopes computed again differ from recorded ones. The mean over the cuts in use of the
-    derivatives of the losses is a point of the dual all the same, and at least as good as the cuts.
+    Slopes computed again differ from recorded ones where rounding decides on which side of a kink a
+    prediction lies, or where it hides the slope in a coordinate without regularizer. The mean derivative of
+    each loss over the cuts in use is still a dual point, and at least as good as the cuts.
     """
     problem, risk = oracle.problem, cast(Any, oracle.risk)
     used = np.flatnonzero(certificate.multipliers > 0.0)
@@ -148,9 +150,9 @@ def _by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tupl
 
 
 def example_multipliers(certificate: Certificate, problem: ProvableProblem) -> Array:
-    """Return the mean over the cuts in use of the derivatives of the losses, of all terms of the risk.
+    """Return for each example of each term the mean derivative of its loss over the cuts in use.
 
-    An example without a cut gets 0, which may be a bad multiplier but never a wrong bound.
+    An example without a cut gets 0: the bound may be lower, but it is never wrong.
     """
     used = np.flatnonzero(certificate.multipliers > 0.0).tolist()
     duals = certificate.duals if offers(problem.risk, Capability.DUAL_CUT) else {}
@@ -179,9 +181,9 @@ def example_multipliers(certificate: Certificate, problem: ProvableProblem) -> A
 
 
 def _balanced(u: Array, weights: Array) -> Array:
-    """Return multipliers with sum_i weights_i u_i = 0: of both signs, the heavier one is scaled down.
+    """Return multipliers with sum_i weights_i u_i = 0: scale down all those of the heavier sign.
 
-    They stay in the domain of conjugates whose loss has an infimum, because that contains 0.
+    They stay in the domain of the conjugate if the loss has an infimum, because that domain contains 0.
     """
     terms = weights * u
     up, down = float(terms[terms > 0.0].sum()), float(-terms[terms < 0.0].sum())
@@ -190,30 +192,30 @@ def _balanced(u: Array, weights: Array) -> Array:
 
 
 class _Answer(NamedTuple):
-    """Rows that an oracle returned again."""
+    """Rows computed again by an oracle."""
 
     slopes: Any
     offsets: Array
     marks: Array
-    """Products of the slopes with a probe, by which equal ones are found."""
+    """Products of the slopes with a random vector, because equal slopes have equal products."""
     blocks: Array
     sizes: Array
-    """Of the terms that the offsets are sums of."""
+    """Sums of the absolute terms of the offsets."""
     noise: Any = 0.0
-    """What rounding may have added to the offsets, as far as the risk says."""
+    """Rounding error of the offsets, if the risk states it."""
     doubt: float | None = None
-    """How far above the offset the highest one may be, of a dual cut; a lower one is right too."""
+    """Gap of the solver that found the offset of a dual cut; any lower offset is valid too."""
 
 
 class Recomputed:
-    """Asks the oracles again for rows of a certificate: each query point once.
+    """Evaluates the oracles again for rows of a certificate: each query point once.
 
     Parameters
     ----------
     certificate : Certificate
     oracle : Oracle
     replaces : bool, default False
-        Whether answers take the place of the rows, so that answers of data may differ by more than rounding.
+        Whether the answers replace the rows, so that answers from data may differ by more than rounding.
     """
 
     def __init__(self, certificate: Certificate, oracle: Oracle, replaces: bool = False):
@@ -228,17 +230,17 @@ class Recomputed:
         self._x = np.zeros(self._probe.size) if certificate.x is None else certificate.x
         self._reach = self._distance()
         self.offsets = np.array(certificate.offsets)
-        """The recorded offsets, or those of now where they are lower."""
+        """The smaller of the recorded and the recomputed offsets."""
         self.answered = np.array(certificate.offsets)
-        """The offsets of now."""
+        """The recomputed offsets."""
         self._slopes: dict[int, Array] = {}
         self._close: set[int] = set()
         self._answers: dict[tuple[int, bool], _Answer] = {}
 
     def _distance(self) -> float:
-        """Return how far from zero solutions may be, inf if that is not known.
+        """Return a bound of the distance of solutions from zero; inf if there is none.
 
-        Last bits of a value are worth as much as those of a slope over this distance.
+        A rounding error of a slope, times this distance, counts as much as a rounding error of a value.
         """
         certificate, problem = self.certificate, self.oracle.problem
         largest = size_of(problem.simple_set, problem.dim)
@@ -247,12 +249,12 @@ class Recomputed:
         return REACH * float(np.abs(certificate.x).max()) or np.inf
 
     def bits(self, x: Array) -> float:
-        """Return what the last bits of the terms of values and slopes, as large as at zero, change at x."""
+        """Return the rounding error at x of values and slopes whose terms are as large as at zero."""
         return CANCELLED * (self._at_zero[0] + self._at_zero[1] * float(np.abs(x).sum()))
 
     @cached_property
     def _at_zero(self) -> tuple[float, float]:
-        """The sizes of value and slope at zero, by the oracle, because a certificate may lie; else zeros."""
+        """Sizes of value and slope at zero by the oracle, because a certificate may be forged; else zeros."""
         try:
             point = self.oracle.point(np.zeros(self._probe.size))
             steepest = float(np.abs(self.oracle.slopes(point)).max(initial=0.0))
@@ -262,7 +264,7 @@ class Recomputed:
         return (size, steepest) if np.isfinite(size) else (0.0, 0.0)
 
     def complaint(self, row: int) -> str | None:
-        """Return what is wrong with a row, in words; None if the oracle gives it again."""
+        """Return the error of a row in words; None if the oracle confirms the row."""
         try:
             return self._complaint(row)
         except OracleError as error:
@@ -292,11 +294,12 @@ class Recomputed:
         return f"the oracle gives another answer at query {query} than the one recorded"
 
     def _gives_nearby(self, row: int, slope: Array, offset: float) -> bool:
-        """Tell whether the oracle gives a recorded cut next to its point, where last bits decide on a kink.
+        """Tell whether the oracle gives a recorded cut next to its point, because rounding decides at a kink.
 
-        The recorded slope is the steeper one of both along their difference. Last bits are relative to the
-        slope at zero, because the scores of a point may cancel. An answer of data that replaces the row may
-        differ more, because last bits of scores change derivatives, and the answer gives the bound.
+        Along the difference of both slopes the recorded one is larger, so that it belongs to points on that
+        side. Rounding is relative to the slope at zero, because the scores of a point may cancel. Answers
+        from data may differ by more if they replace the row, because the bound is then computed from the
+        answers.
         """
         self._largest = max(self._largest, self._at_zero[1])
         query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
@@ -308,7 +311,7 @@ class Recomputed:
         return any(self._gives(answer, row, slope, offset, self._last) for answer in answers)
 
     def _gives(self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING) -> bool:
-        """Tell whether an answer has the recorded cut, up to rounding; keep the offset and slope of now."""
+        """Tell whether an answer has the recorded cut up to rounding; keep its offset and slope."""
         certificate, query = self.certificate, int(self.certificate.queries[row])
         block = int(certificate.blocks[row])
         x = certificate.points.get(query, self._x)
@@ -317,7 +320,7 @@ class Recomputed:
         above = offset - answer.offsets
         higher = above + (slope @ x - answer.slopes @ x)  # at the point
         above = np.minimum(np.abs(above), np.abs(higher))
-        if answer.doubt is not None:  # of a solver the bound takes the lower offset
+        if answer.doubt is not None:  # the bound uses the lower offset of a solver
             above = offset - answer.offsets if answer.doubt == 0.0 else np.zeros_like(above)
         last_bits, last_bit = last * sizes / self._reach, last * self._largest
         allowed = max(RECOMPUTED, last) * sizes + answer.noise
@@ -350,9 +353,9 @@ class Recomputed:
         return True
 
     def slopes(self, recorded: bool = False) -> Any:
-        """Return the slopes of now where they differ from the recorded ones, which last bits may decide.
+        """Return the recomputed slopes where they differ from the recorded ones.
 
-        With `recorded`, only where they differ by more than the last bits of the steepest slope in use.
+        With `recorded`, only where they differ by more than the rounding error of the steepest slope in use.
         """
         slopes = self.certificate.slopes
         changed = self._slopes.keys() - self._close if recorded else self._slopes.keys()
@@ -364,7 +367,7 @@ class Recomputed:
         return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes
 
     def _asked(self, query: int, half_spaces: bool) -> _Answer:
-        """Ask the oracles about a query, once: for its half-spaces, or for its cuts."""
+        """Evaluate the oracles at a query, once: for its half-spaces, or for its cuts."""
         key = query, half_spaces
         if key not in self._answers:
             self._answers[key] = self._answer(*(self._separated(query) if half_spaces else self._cut(query)))

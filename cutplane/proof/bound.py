@@ -1,4 +1,4 @@
-"""Lower bounds that cuts prove in exact arithmetic, for separable regularizers in boxes."""
+"""Lower bounds that follow from cuts in exact arithmetic, for separable regularizers in boxes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cutplane.runtime.compiling import SUMS, routine
 
 _LARGEST = float(np.finfo(np.float64).max)
 _OPERATIONS = 12
-"""Most operations in a row between the numbers of a piece and the least value of one coordinate, because each
-adds a rounding error."""
+"""Most operations in a row from the given numbers to the least value of one coordinate, because each adds
+a rounding error."""
 _NEGLIGIBLE = 1e-14
-"""Multipliers below this share of the largest one are zero, because a solver leaves as much."""
+"""Multipliers below this share of the largest one count as zero, because solvers give no exact zeros."""
 
 
 @routine(fastmath=SUMS)
@@ -39,8 +39,8 @@ def offsets_down(values, slopes, x, beside, share, offsets):
 class Combination(NamedTuple):
     """The combination of true cuts by multipliers: f(x) >= <u, x> + constant for a u near the slope.
 
-    |u - slope| <= error. Multipliers are clipped at zero and sum to 1 over each block; the constant is
-    rounded down, and `size` is the size of its terms.
+    Here |u - slope| <= error. Multipliers are clipped at zero and sum to 1 over each block; the constant is
+    rounded down, and `size` is the sum of its absolute terms.
     """
 
     multipliers: Array
@@ -53,10 +53,10 @@ class Combination(NamedTuple):
 def combine(
     slopes: Any, offsets: Array, blocks: Array, multipliers: Array, n_blocks: int
 ) -> Combination | None:
-    """Return the combination of cuts, and of half-spaces (block -1); None if a block has no multiplier > 0.
+    """Return the combination of cuts and half-spaces (block -1); None if a block has no multiplier > 0.
 
-    Only the K rows with positive multipliers are read. Each product of a weight, rounded by the sum and by
-    the division, is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
+    Only the K rows with positive multipliers are used. A weight is rounded by its sum and its division, so
+    that its product is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
     """
     weights = normalised(multipliers, blocks, n_blocks)
     if weights is None:
@@ -74,7 +74,7 @@ def combine(
 
 
 def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None:
-    """Return multipliers, clipped at zero, whose sum over each block is 1; None if one has none > 0."""
+    """Return multipliers clipped at zero, with sum 1 over each block; None if a block has none > 0."""
     weights = np.empty(multipliers.size)
     return weights if _normalise(multipliers, blocks, np.zeros(n_blocks), weights) else None
 
@@ -83,7 +83,8 @@ def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None
 def _normalise(multipliers, blocks, sums, weights):
     """Write the weights; tell whether each block has a positive one.
 
-    Half-spaces are divided by the mean of the sums, which is not 1 with a level constraint.
+    The multipliers of half-spaces are divided by the mean of the sums, because a level constraint makes the
+    sums differ from 1.
     """
     largest = free = 0.0
     for i in range(weights.size):
@@ -148,11 +149,11 @@ class SeparableInBox:
         return np.isinf([self.lower, self.upper]) & plain
 
     def least(self, v: Array, error: Array, budget: float = math.inf, x: Array | None = None) -> float:
-        """Return a lower bound of the least g(x) + <u, x> over all x and all u with |u - v| <= error.
+        """Return a lower bound of min g(x) + <u, x> over all x and all u with |u - v| <= error.
 
-        Only points with g(x) <= budget count. They bound the decrease where a coordinate has only a cost, and
-        u_j exceeds it: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is written to
-        `x`.
+        Only points with g(x) <= budget count. Where a coordinate has only a cost and |u_j| exceeds it, they
+        bound the decrease: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is
+        written to `x`.
         """
         quadratic = self.form.quadratic
         total, size, excess, exact = _least(
@@ -176,11 +177,11 @@ class SeparableInBox:
 
 @routine
 def _least(v, error, weights, centre, costs, lower, upper, x):
-    """Return the sum of the least values of the coordinates, each rounded down, and of their absolute values.
+    """Return sums over the coordinates of their least values, rounded down, and of the absolute values.
 
-    The worst u makes <u, x> = <v, x> - <error, |x|>: on each side of zero each coordinate has a quadratic on
-    an interval. The third number is the largest excess of a slope over a cost, relative to it; the fourth
-    tells whether the sum is exact, as for integers.
+    The worst u gives <u, x> = <v, x> - <error, |x|>, so that each coordinate is a quadratic on an interval on
+    each side of zero. The third number is the largest excess of a slope over a cost, relative to the cost;
+    the fourth tells whether the sum is exact, for example because all numbers are integers.
     """
     off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
     total = size = excess = 0.0
@@ -210,7 +211,7 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
             if not (plain and q == 0.0 and _is_exact(slope, y)):
                 value -= off * abs(value)
             if q > 0.0 and not y == c:
-                square = 0.5 * q * (y - c) ** 2  # of two floats, whose difference has a relative error
+                square = 0.5 * q * (y - c) ** 2  # the difference of two floats has a relative error
                 value += square - off * square
                 if low < y < high:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
@@ -228,7 +229,7 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
 
 @routine
 def _is_exact(a, b):
-    """Tell whether a product has no rounding error, because both factors have 24 bits, as floats of 32."""
+    """Tell whether a product has no rounding error, because both factors have at most 24 bits."""
     return a == np.float64(np.float32(a)) and b == np.float64(np.float32(b))
 
 

@@ -1,4 +1,4 @@
-"""The proof of both bounds, and its check from the oracles alone."""
+"""The proof of both bounds, and its check by the oracles alone."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Verification:
     lower_bound, upper_bound : float
         As recomputed.
     n_checked : int
-        Rows with a positive multiplier, each of which was asked for again where it was found.
+        Rows with a positive multiplier, each computed again at its query point.
     problems : tuple of str
-        What did not agree.
+        The contradictions found.
     """
 
     valid: bool
@@ -65,24 +65,25 @@ class Certificate:
     blocks : ndarray of shape (K,)
         The block of each cut, -1 for a half-space.
     queries : ndarray of shape (K,)
-        Key into `points` or `duals`; -2 for a known infimum.
+        Key of `points` or `duals`; -2 for the infimum of a block.
     multipliers : ndarray of shape (K,)
-        Those of the best lower bound: nonnegative, each block sums to 1.
+        The multipliers of the best lower bound: nonnegative, with sum 1 over each block.
     points : mapping of int to ndarray of shape (dim,)
         The query points.
     duals : dict of int to ndarray of shape (m,)
-        The multipliers of the examples, for cuts that come from these and not from a query point.
+        The multipliers of the examples, for cuts that these define instead of a query point.
     solutions : dict of int to tuple
-        What the oracle returned as its solutions, one per block, beside the cuts of a query.
+        The solutions that the oracle returned with the cuts of a query, one per block.
     x : ndarray of shape (dim,) or None
         The best feasible point; read-only.
     lower_bound, upper_bound : float
     risk_value : float
         f(x) at the best point.
     scale : float
-        The largest size of the objective that was seen.
+        The largest absolute objective evaluated.
     standard : Certificate or None
-        The proof of the problem that was solved, if columns were scaled or squares held; see `standardized`.
+        The proof of the problem in the variables of the solve, if columns were scaled or squares held; see
+        `standardized`.
     problem : Problem or None
         None if loaded from a file: pass the problem to `verify`.
     """
@@ -105,7 +106,7 @@ class Certificate:
 
     @property
     def primal(self) -> Any:
-        """The average by the multipliers of the solutions of each block; see `Result.primal`."""
+        """The average of the solutions of each block, weighted by the multipliers; see `Result.primal`."""
         averages = []
         for block in range(int(self.blocks.max(initial=-1)) + 1):
             used = np.flatnonzero((self.blocks == block) & (self.multipliers > 0.0))
@@ -150,18 +151,18 @@ class Certificate:
     def verify(self, problem: ProvableProblem | None = None, exact: bool = False) -> Verification:
         """Recompute both bounds from the oracles alone, or in rational arithmetic from the data alone.
 
-        Each cut with a positive multiplier is asked for again at its query point; the lower bound is the
+        Each cut with a positive multiplier is computed again at its query point. The lower bound is the
         conjugate at the multipliers, the upper bound the objective at x, whose feasibility is checked.
-        Nothing a solver printed is used.
+        No number of a solver is trusted.
 
         Parameters
         ----------
         problem : Problem, optional
             Needed only if the certificate was loaded from a file.
         exact : bool, default False
-            Whether both bounds are computed in rational arithmetic, by code that shares nothing with the
-            solve, and rounded outward. It takes seconds for a thousand examples: it is meant for tests,
-            papers and doubters. It covers `LinearRisk` with a loss that has an outline (linear or quadratic
+            Whether to compute both bounds in rational arithmetic, by code that shares nothing with the
+            solve, and to round them outward. This takes seconds for a thousand examples, and is meant for
+            tests and papers. It supports `LinearRisk` with a loss that has an outline (linear or quadratic
             between knots), `LinearObjective` and their sums; `L2`, `L1`, `ElasticNet` and their sums;
             `WholeSpace`, `Box`, `Simplex`, `CappedSimplex`, `Polyhedron` and their intersections. A point
             outside of the set by rounding is repaired exactly, and the upper bound is its objective.
@@ -173,9 +174,9 @@ class Certificate:
         Raises
         ------
         InvalidInputError
-            If no problem is known.
+            If neither the certificate nor the call has a problem.
         MissingCapabilityError
-            If `exact` is set and a piece is none of those above.
+            If `exact` is set and a piece of the problem is not in the list above.
 
         Examples
         --------
@@ -205,7 +206,7 @@ class Certificate:
         return replace(self.standard, x=x, **bounds).verify(standard.problem)
 
     def malformed(self, dim: int) -> list[str]:
-        """Return what is wrong with the numbers before any oracle is asked."""
+        """Return errors in the numbers themselves, before any oracle is evaluated."""
         count, width = self.slopes.shape if self.slopes.ndim == 2 else (0, 0)
         columns = [self.offsets, self.blocks, self.queries, self.multipliers]
         lengths = [array.shape for array in columns]
@@ -234,8 +235,8 @@ class Certificate:
 def average(solutions: list[Any], weights: list[float]) -> Any:
     """Return the sum of weights times solutions; None if there is none, or one of them is None.
 
-    Solutions are arrays, sparse arrays, numbers, or any other objects with ``a + b`` and ``a * number``; of
-    tuples, the entries are averaged.
+    Solutions are arrays, sparse arrays, numbers, or any other objects with ``a + b`` and ``a * number``. The
+    entries of tuples are averaged one by one.
     """
     if not solutions or any(solution is None for solution in solutions):
         return None

@@ -1,4 +1,4 @@
-"""The certified lower bound: multipliers through the conjugate, never a solver's objective."""
+"""The certified lower bound: the dual function at multipliers, never the objective of a solver."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from cutplane.sets.base import size_of
 
 _NEARLY = 1e-9
 """Coordinates this small are kept at 0 while others are corrected, because a correction of the multipliers
-that is smaller than `LEFT` changes them by less than it changes those."""
+that is smaller than `LEFT` changes these coordinates even less."""
 
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
 _ROUNDS = 4
-"""Corrections of the multipliers, because the residual of each is the rounding error of the last."""
+"""Corrections of the multipliers, because each corrects the rounding error of the one before."""
 _LITTLE = 0.01
-"""Share of the gap above which a charge is worth the proof of a shorter interval, because that is slow."""
+"""Share of the gap above which a shorter interval is computed to reduce a charge, because that is slow."""
 _STEP = 0.5
-"""Share of the way to where a multiplier becomes 0, because both ends prove longer intervals."""
+"""Share of the step at which the first multiplier becomes 0, because long intervals follow near both ends."""
 
 
 class DualValue(NamedTuple):
     """L(multipliers), minus a bound of its rounding errors, and the multipliers, clipped and normalised.
 
-    `magnitude` is the size of the terms of the sum, `minimiser` the inner one if it is attained, and `error`
-    the bound of the rounding errors where it was not proven term by term.
+    `magnitude` is the size of the terms of the sum, `minimiser` the inner minimiser if there is one, and
+    `error` bounds the rounding errors that are not already part of each term.
     """
 
     value: float
@@ -49,7 +49,7 @@ class DualValue(NamedTuple):
 
 
 class Known(Protocol):
-    """A proven lower bound of the inner minimum, for the slope of a solver, and for other slopes."""
+    """A proven lower bound of the inner minimum, as a function of the slope."""
 
     @property
     def value(self) -> float:
@@ -64,7 +64,8 @@ class Known(Protocol):
 class DualFunction:
     """L(a) = <offsets, a> + min over x in X0 of g(x) + <slopes' a, x>, a lower bound of the optimum.
 
-    It is one for all multipliers a >= 0 whose sum over each block is 1, because the offsets are rounded down.
+    It is a lower bound for all multipliers a >= 0 with sum 1 over each block, because the offsets are rounded
+    down.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class DualFunction:
         self.problem = problem
         self.simple = problem.separable
         self.free = np.empty(0, dtype=np.int64)
-        """The coordinates that are free on both sides, unless all are; others count only if nearly flat."""
+        """Coordinates that are free on both sides, unless all are; others count only if nearly flat."""
         self._intervals: Intervals | None = None
         sides = _open_sides(problem) if self.simple is None else self.simple.open_sides
         if sides.any():
@@ -92,17 +93,17 @@ class DualFunction:
 
     @property
     def remembers(self) -> bool:
-        """Whether a bound may rest on intervals that earlier rows proved."""
+        """Whether a bound may depend on intervals that follow from rows of earlier calls."""
         return self._intervals is not None
 
     def forget(self) -> None:
-        """Bound the free coordinates by the rows in use alone from now on, as a certificate does."""
+        """From now on, bound the free coordinates by the rows in use alone, as a certificate does."""
         if self._intervals is not None:
             self._intervals.forgets = True
 
     @property
     def doubt(self) -> float:
-        """The gap of the solver of the last inner minimum: by so much the value may be too low."""
+        """The gap of the solver of the last inner minimum: the value may be too low by this much."""
         return self._solved.doubt if "_solved" in vars(self) else 0.0
 
     @property
@@ -131,12 +132,13 @@ class DualFunction:
         upper : float
             The objective at a feasible point, because no better point has g above ``upper - sum(infima)``.
         held : ndarray, optional
-            Multipliers of the rows of the simple set's linear form, which may spare a linear programme.
+            Multipliers of the rows of the simple set's linear form, with which a linear programme may be
+            unnecessary.
         reach : float, default 0.0
-            Distance from zero of the free coordinates of solutions, over which a residual slope that is
-            rounding error is charged.
+            Bound of the free coordinates of solutions: a slope that is rounding error may lower the bound by
+            its product with this distance.
         lower : float, optional
-            Values up to this may be replaced by -inf.
+            A value of at most this may be replaced by -inf.
         """
         rows = slopes, offsets, blocks
         found = self._combined(*rows, multipliers)
@@ -162,10 +164,10 @@ class DualFunction:
         return value._replace(value=value.value - error, error=value.error + error)
 
     def _combined(self, slopes: Any, offsets: Array, blocks: Array, multipliers: Array) -> Combination | None:
-        """Return the combination of rows, with the errors of the slopes of data.
+        """Return the combination of rows, with the errors of slopes computed from data.
 
-        By Fenchel's inequality a point lies above the infimum by at most the distance of its cut at zero
-        below the infimum, so that offsets bound the slopes of the losses.
+        By Fenchel's inequality a point lies above the infimum by at most the distance from the infimum down
+        to its cut at zero. Offsets therefore bound the slopes of the losses.
         """
         found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
         if found is None or not self._states_terms or not (found.slope.any() or found.error.any()):
@@ -187,7 +189,7 @@ class DualFunction:
         extent: float,
         lower: float,
     ) -> DualValue:
-        """Return the bound of a combination, without its slope on the free coordinates."""
+        """Return the bound of a combination whose slope on the free coordinates is set to 0."""
         budget, v, slack = self._budget(upper, found.size), found.slope, found.error
         if free.size:
             v, slack = v.copy(), slack.copy()
@@ -207,7 +209,7 @@ class DualFunction:
         return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
 
     def at_infima(self) -> float:
-        """Return L of the known infima, or -inf where that takes a solve."""
+        """Return L of the infima of the blocks, or -inf where that takes a solve."""
         zeros, infima = np.zeros(self.problem.dim), self.problem.risk.infima
         if self.simple is not None:
             blocks, ones = np.arange(infima.size), np.ones(infima.size)
@@ -264,7 +266,7 @@ class DualFunction:
 
     @cached_property
     def _extent(self) -> float:
-        """The size of a set whose points are computed with rounding errors relative to it; 0 for a box."""
+        """The size of a set whose points have rounding errors relative to it; 0 for a box."""
         simple_set, dim = self.problem.simple_set, self.problem.dim
         size = size_of(simple_set, dim)
         return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
@@ -283,7 +285,7 @@ def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) ->
     """Return the coordinates whose slope falls towards an open side within the tolerance of a solver.
 
     The tolerance is relative to the slopes of all rows, because a single row in use may be flat. Coordinates
-    with a slope of almost 0 are added; if one falls by more, no bound is finite, and none is returned.
+    with a slope of almost 0 are added. If one falls by more, no bound is finite, and none is returned.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
@@ -297,15 +299,16 @@ def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) ->
 
 # --------------------------------------------- coordinates that neither regularizer nor set bounds
 #
-# A bound is finite only if the slope of the combination of cuts is 0 there, up to rounding errors. At points
-# with an objective of at most `upper`, a combination that rises by delta along coordinate j, and has the
-# bound c without it, shows x_j <= (upper - c) / delta. The remaining slope is charged over this interval.
+# A bound is finite only if the slope of the combination of cuts is 0 there, up to rounding errors. Suppose
+# that a combination rises by delta along coordinate j, and has the bound c without this slope. Points with an
+# objective of at most `upper` then have x_j <= (upper - c) / delta. The bound of another combination is
+# lowered by its residual slope times this length.
 
 
 def balanced(
     found: Combination, rows: tuple[Any, Array, Array], combined: Combiner, free: Array
 ) -> Combination:
-    """Return a combination nearby whose slope on the free coordinates is 0 up to rounding, if one is."""
+    """Return a nearby combination whose slope on the free coordinates is 0 up to rounding, if possible."""
     for _ in range(_ROUNDS + free.size):
         if (np.abs(found.slope[free]) <= found.error[free]).all():
             break
@@ -330,13 +333,13 @@ def _in_units(columns: Array) -> Array:
 
 
 def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
-    """Tell whether slopes are rounding errors: relative to the largest in use, or proven ones."""
+    """Tell whether slopes are rounding errors: relative to the largest one in use, or by a proven bound."""
     flat = FLAT * float(found.multipliers @ row_sizes(rows[0]))
     return bool((left <= np.maximum(flat, 2.0 * found.error[free])).all())
 
 
 def directions(weights: Array, columns: Array, blocks: Array) -> Array:
-    """Return changes of positive multipliers that keep sums: column j raises slope j by 1 and no other."""
+    """Return changes of positive multipliers that keep their sums: column j raises slope j alone, by 1."""
     centred = columns - _means(weights, columns, blocks)
     weighed = weights[:, np.newaxis] * centred
     spread = centred.T @ weighed
@@ -353,7 +356,7 @@ def _means(weights: Array, columns: Array, blocks: Array) -> Array:
 
 
 def _tilted(weights: Array, columns: Array, blocks: Array, left: Array) -> Array:
-    """Return multipliers with more weight on the row that opposes the largest residual most."""
+    """Return multipliers with more weight on the row that reduces the largest residual most."""
     j = int(np.abs(left).argmax())
     gains = -np.sign(left[j]) * (columns - _means(weights, columns, blocks))[:, j]
     row = int(gains.argmax())
@@ -365,9 +368,9 @@ def _tilted(weights: Array, columns: Array, blocks: Array, left: Array) -> Array
 
 
 class Intervals:
-    """Distances from 0 of points with a smaller objective, in coordinates that nothing else bounds.
+    """Bounds of coordinates that nothing else bounds, at points with a smaller objective.
 
-    `sides`, shape (2, dim), are the bounds of the set, and `combined` combines rows by multipliers.
+    `sides`, shape (2, dim), are the bounds of the set; `combined` combines rows by multipliers.
     """
 
     def __init__(self, sides: Array, combined: Combiner):
@@ -386,10 +389,11 @@ class Intervals:
         reach: float,
         bound: Callable[[Combination], float],
     ) -> float:
-        """Return by how much the remaining slope lowers the bound; inf if nothing bounds the coordinates.
+        """Return by how much the residual slope lowers the bound; inf if nothing bounds the coordinates.
 
-        `bound` computes the bound of a combination without its slope on the free coordinates, `height` is
-        its distance below `upper`, and `reach` replaces an infinite interval for slopes that are rounding.
+        `bound` computes the bound of a combination whose slope on the free coordinates is set to 0, `height`
+        is its distance below `upper`, and `reach` replaces an infinite interval if the slope is rounding
+        error.
         """
         left = np.abs(found.slope[free]) + found.error[free]
         if not left.any():
@@ -399,7 +403,7 @@ class Intervals:
         if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
             ends = np.full(free.size, math.inf)
         else:
-            if self.forgets or upper > self._upper:  # because the best point was evaluated again
+            if self.forgets or upper > self._upper:  # the best point may have got a larger value
                 self._ends[:] = math.inf
             ends = self._ends[free]
             least = left @ ends <= _LITTLE * height or height > 0.5 * self._height
@@ -421,7 +425,7 @@ class Intervals:
         upper: float,
         bound: Callable[[Combination], float],
     ) -> float:
-        """Return the distance of the free coordinates from 0, by combinations that rise to each open side."""
+        """Return a bound of the free coordinates, by combinations that rise towards each open side."""
         used = np.flatnonzero(found.multipliers)
         mine = rows[0][used], rows[1][used], rows[2][used]
         weights, columns = found.multipliers[used], dense(mine[0][:, free])
@@ -447,7 +451,7 @@ def _end(
     upper: float,
     bound: Callable[[Combination], float],
 ) -> float:
-    """Return the distance of free coordinates from 0, by a combination that rises along one of them."""
+    """Return a bound of the free coordinates, by a combination that rises along one of them."""
     if rise is None:
         return math.inf
     others = np.abs(rise.slope[free]) + rise.error[free]

@@ -1,4 +1,4 @@
-"""What a proof is about, and what it is made of."""
+"""The problem of a proof, and the rows that it consists of."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ HALF_SPACE = -1
 """Block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk, negative
 because blocks count from 0."""
 TRIVIAL = -2
-"""Query number of a cut of slope 0 that states a known infimum, negative because queries count from 0."""
+"""Query number of a cut of slope 0 that states the infimum of a block, negative because queries count from
+0."""
 
 
 class Standard(Protocol):
@@ -28,12 +29,12 @@ class Standard(Protocol):
 
     @property
     def problem(self) -> ProvableProblem:
-        """The problem in them."""
+        """The problem in the other variables."""
         ...
 
     @property
     def change(self) -> Any:
-        """What takes points `inward` and `outward`."""
+        """The change of variables, with methods `inward` and `outward`."""
         ...
 
 
@@ -49,12 +50,12 @@ class ProvableProblem(Protocol):
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """Regularizer and simple set as a sum over the coordinates; None if they are none."""
+        """Regularizer and simple set as a sum over the coordinates; None if they are not separable."""
         ...
 
     @property
     def standard(self) -> Standard | None:
-        """The problem in the variables of a solve, and the change of variables; None if these are its own."""
+        """The problem in the variables of a solve, and the change of variables; None if both are the same."""
         ...
 
     def in_simple_set(self, x: Array, tolerance: float = ...) -> bool:
@@ -66,11 +67,11 @@ class ProvableProblem(Protocol):
         ...
 
     def conjugate(self) -> Any:
-        """Return who finds the highest cut with a given slope."""
+        """Return a function from a slope to the offset of the highest cut with this slope."""
         ...
 
     def solved_minimum(self) -> Any:
-        """Return who proves inner minima that have no closed form."""
+        """Return a function that computes inner minima that have no closed form."""
         ...
 
 
@@ -85,7 +86,7 @@ class EvidenceRows(NamedTuple):
 
 
 def memory_of(vectors: Any) -> int:
-    """Return the bytes of a mapping of vectors, as they are held."""
+    """Return the stored bytes of a mapping of vectors."""
     return sum(vector.nbytes for vector in vectors.values()) if isinstance(vectors, dict) else vectors.nbytes
 
 

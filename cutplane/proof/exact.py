@@ -4,9 +4,9 @@ A declared problem is the minimum of
 
     sum_i c_i phi_i(<a_i, x>) + sum_j (q_j x_j^2 / 2 + b_j x_j + l_j |x_j|) + constant
 
-over a box and the rows of a polyhedron, where each phi_i is linear or quadratic between knots. Floats are
-rational numbers, so that every operation is exact. Floats of the search (x, multipliers) are proposals: they
-affect how tight the bounds are, never whether they hold.
+over a box and the rows of a polyhedron, where each phi_i is linear or quadratic between knots. Every
+operation is exact, because floats are rational numbers. Floats of the search (x, multipliers) are proposals:
+they affect how tight the bounds are, never whether they hold.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ZERO, ONE = Fraction(0), Fraction(1)
 Row = dict[int, Fraction]
 
 CONFIRMED = Fraction(1, 10**9)
-"""Relative deviation of a claimed bound from the exact one, because float passes over data of size 1 round by
-less than 1e-9, and tolerances of solves are larger."""
+"""Allowed difference of a claimed bound from the exact one, relative to the objective at zero, because float
+passes over data of size 1 round by less than 1e-9, and tolerances of solves are larger."""
 
 UNIT = Fraction(1, 2**48)
-"""Rounding error of predictions and objectives relative to their terms: 16 units in the last place, because
-sums have several roundings."""
+"""Rounding error of predictions and objectives relative to their terms, because sums of floats have several
+roundings: 16 units in the last place."""
 
 
 # ---------------------------------------------------------------- declared problems
 
 
 def fractions(numbers: Any) -> list[Fraction]:
-    """Return floats as the rational numbers they are."""
+    """Return the exact rational values of floats."""
     return [Fraction(float(number)) for number in np.asarray(numbers).ravel()]
 
 
@@ -112,7 +112,7 @@ class Example:
         return self.weight * self.curve(self.factor * dot(self.row, x) - self.shift)
 
     def noise(self, x: Sequence[Fraction], unit: Fraction) -> Fraction:
-        """Return the change of the loss at x by relative errors of this unit in the prediction."""
+        """Return the change of the loss at x for a relative error `unit` of the terms of the prediction."""
         s = self.factor * dot(self.row, x) - self.shift
         size = abs(self.shift) + sum((abs(self.factor * a * x[j]) for j, a in self.row.items()), ZERO)
         changed = max(self.curve(s + unit * size), self.curve(s - unit * size))
@@ -121,7 +121,7 @@ class Example:
 
 @dataclass
 class Declared:
-    """A problem in the form of this module; None stands for an open side."""
+    """A problem in the form of this module; a bound None stands for an open side."""
 
     dim: int
     examples: list[Example] = field(default_factory=list)
@@ -204,7 +204,7 @@ class Declared:
         return total
 
     def size(self, x: Sequence[Fraction]) -> Fraction:
-        """Return the sum of the sizes of the terms of the objective at x."""
+        """Return the sum of the absolute terms of the objective at x."""
         total = sum((abs(example.value(x)) for example in self.examples), abs(self.constant))
         for q, b, a, z in zip(self.q, self.b, self.l, x, strict=True):
             total += q * z * z / 2 + abs(b * z) + a * abs(z)
@@ -242,7 +242,7 @@ class Declared:
 
 
 def room_of(z: Fraction, low: Fraction | None, high: Fraction | None) -> float:
-    """Return the distance to the nearer side; a large number if both are open."""
+    """Return the distance to the nearer side; 1e300 if both are open."""
     room = 1e300 if low is None else float(z - low)
     return room if high is None else min(room, float(high - z))
 
@@ -258,7 +258,7 @@ def _least(q: Fraction, b: Fraction, a: Fraction, low: Any, high: Any) -> Fracti
 
 
 def solved(rows: Sequence[Row], right: Sequence[Fraction], room: Sequence[float]) -> list[Fraction] | None:
-    """Return a solution of the equations that changes few variables, those with most room first."""
+    """Return a solution of the equations that changes few variables, first those with most room."""
     system = [(dict(row), r) for row, r in zip(rows, right, strict=True)]
     pivots: list[tuple[int, Row, Fraction]] = []
     for row, r in system:
@@ -307,7 +307,7 @@ def upper_bound(found: Declared, x: Any) -> tuple[Fraction | None, float]:
 def checked(
     found: Declared, u: Sequence[Any], x: Any, claimed_lower: float, claimed_upper: float
 ) -> tuple[float, float, list[str]]:
-    """Return both bounds, rounded outward, and in words what they do not confirm.
+    """Return both bounds, rounded outward, and a sentence for each claimed bound that they do not confirm.
 
     Each element of u proposes one multiplier for each example; the best lower bound counts.
     """
@@ -337,7 +337,7 @@ def checked(
 
 
 def outward(bound: Fraction | None, side: float) -> float:
-    """Return the nearest float on this side (-inf or inf) of a bound; the side itself without one."""
+    """Return the nearest float on this side (-inf or inf) of a bound; the side itself for None."""
     if bound is None:
         return side
     try:
@@ -393,7 +393,7 @@ def _bound(found: Declared, duals: Sequence[Fraction], rows: Sequence[Fraction])
 
 
 def _excess(found: Declared, slope: Sequence[Fraction], inside: Sequence[bool]) -> dict[int, Fraction]:
-    """Return by how much the slope must change where x is inside of the sides, or these are open."""
+    """Return necessary changes of the slope by coordinate, where x is between the sides or one is open."""
     changes = {}
     for j, v in enumerate(slope):
         total, a = found.b[j] + v, found.l[j]
@@ -407,7 +407,7 @@ def _excess(found: Declared, slope: Sequence[Fraction], inside: Sequence[bool]) 
 def _corrected(
     found: Declared, duals: Sequence[Fraction], rows: Sequence[Fraction], inside: Sequence[bool]
 ) -> tuple[Any, Any]:
-    """Return multipliers with a slope within the norm, by an exact change of those inside their domain."""
+    """Return multipliers with a finite bound, by an exact change of those inside of their domain."""
     m, size = len(duals), len(found.inequalities)
     room = [
         room_of(v, e.curve.low, e.curve.high) if e.weight else 0.0
@@ -430,7 +430,7 @@ def _corrected(
 
 
 def _balanced(found: Declared, duals: Sequence[Fraction]) -> list[Fraction]:
-    """Return multipliers whose slope is 0 in a free last coordinate: the heavier sign is scaled down."""
+    """Return multipliers whose slope is 0 in a free last coordinate: scale down those of the heavier sign."""
     j = found.dim - 1
     terms = [e.weight * e.factor * e.row.get(j, ZERO) * v for e, v in zip(found.examples, duals, strict=True)]
     up, down = sum((t for t in terms if t > 0), ZERO), -sum((t for t in terms if t < 0), ZERO)
@@ -441,7 +441,7 @@ def _balanced(found: Declared, duals: Sequence[Fraction]) -> list[Fraction]:
 
 
 def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[list[Fraction]]:
-    """Return multipliers of the rows of the polyhedron, from float programmes."""
+    """Return candidates for the multipliers of the rows of the polyhedron, from programmes in floats."""
     held, n, size = (*found.inequalities, *found.equations), found.dim, len(found.inequalities)
     yield [ZERO] * len(held)
     if not held:
@@ -460,7 +460,7 @@ def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[li
         for sides, end in ((found.lower, -np.inf), (found.upper, np.inf))
     )
     at = np.zeros(n) if x is None else np.asarray(x, np.float64)
-    # linear in (x, t) with t >= |x|, the quadratic by its tangent at x
+    # linear in (x, t) with t >= |x|; the quadratic is replaced by its tangent at x
     eye, none = np.eye(n), np.zeros((len(held), n))
     norm = np.block([[eye, -eye], [-eye, -eye]])
     wide = np.hstack([A, none])
@@ -481,7 +481,7 @@ def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[li
         return
 
     def negative(mu: Any) -> tuple[float, Any]:
-        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # any tiny number: linear coordinates go to a side
+        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # with 1e-300, linear coordinates go to a side
         with np.errstate(over="ignore"):
             z = np.clip(-np.sign(c) * np.maximum(np.abs(c) - a, 0.0) / soft, low, high)
         z = np.clip(z, -1e100, 1e100)

@@ -1,4 +1,4 @@
-"""Asks oracles, checks every answer when it comes, and rounds every cut down."""
+"""Evaluate oracles, check every answer, and round every cut down."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Point:
     image : object
         The answer of the risk's `image`; None for a risk without images.
     slopes : ndarray of shape (n_blocks, dim) or None
-        Subgradients, if the oracle returned them with the value; else see `Oracle.slopes`.
+        Subgradients, if the oracle returned them with the value; otherwise see `Oracle.slopes`.
     offsets : ndarray of shape (n_blocks,) or None
         Offsets of cuts that may lie below the values at x.
     multipliers : ndarray of shape (m,) or None
@@ -77,7 +77,7 @@ class Oracle:
         self.calls = 0
         self.separations = 0
         self.hidden = 0.0
-        """The size of terms that cancel inside a black box, as far as answers show it."""
+        """An estimate, from answers, of the size of terms that cancel inside a black box."""
         self.states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._least = float(problem.risk.infima.sum())
         self._last: Estimate | None = None
@@ -90,7 +90,7 @@ class Oracle:
     def point(self, x: Array, accuracy: float = 0.0) -> Point:
         """Evaluate the objective at x: one pass over the data, or one call of the oracle.
 
-        `accuracy` is that of a risk with on-demand accuracy.
+        `accuracy` is passed to a risk with on-demand accuracy.
         """
         risk: Any = self.risk
         image = slopes = solutions = None
@@ -134,7 +134,7 @@ class Oracle:
         return Point(x, objective, values, None, slopes, offsets, answer.multipliers, cancelled=cancelled)
 
     def _cancelled(self, values: Array, x: Array) -> Any:
-        """Return the size of cancelled terms of a risk without images, right after its values."""
+        """Return the size of cancelled terms of a risk without images, directly after its values."""
         return self._call(self.risk.cancelled, x) if self._has_cancelled and is_finite(values) else 0.0
 
     def slopes(self, point: Point) -> Array:
