@@ -1,4 +1,4 @@
-"""Who solves the reduced problem: our own masters, cvxpy's solvers, and a user's."""
+"""Masters solve the reduced problem: those of the package, solvers through cvxpy, and a user's."""
 
 from cutplane.masters.base import (
     HALF_SPACE,

@@ -3,17 +3,18 @@
     maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
 
 with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative, one of group -2
-has any sign; with such variables the problem can be unbounded. The free variables (those that are not fixed
-at zero) carry an upper triangular factor
+has any sign; with such variables the problem can be unbounded. The free variables (those not fixed at zero)
+have an upper triangular factor
 
     R'R = H + sigma E E' + ridge      on their rows and columns, E the 0/1 matrix of the groups.
 
-The group sums are constant, so sigma changes no step; it keeps the factor well conditioned as long as the
-free rows are affinely independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of rounding,
-takes care of rows that are not. It bends the steps but not the answer: gradients are those of H, and every
-step is an exact line search, which along a direction that H does not see goes to the boundary.
+The group sums are constant, so that sigma changes no step; it makes the factor well conditioned as long as
+the free rows are affinely independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of
+rounding errors, makes the factor exist for dependent rows. It changes the steps but not the answer: gradients
+are computed with H, and every step is an exact line search, which goes to the boundary if H has no curvature
+along the direction.
 
-Z is kept equal to inv(R') E, so that a step which keeps the group sums costs two triangular solves.
+Z is always inv(R') E, so that a step which preserves the group sums costs two triangular solves.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ EQUATION = -2
 _EPS = 2.0**-52
 """Distance from 1 to the next number, because rounding errors are multiples of it."""
 _RIDGE = 1e-13
-"""Ridge relative to the diagonal, because some hundred times its rounding error keeps pivots of dependent
-rows positive."""
+"""Ridge relative to the diagonal, because a ridge of some hundred rounding errors makes the pivots of
+dependent rows positive."""
 _NOISE = 8.0 * _EPS
 """Rounding error of a gradient relative to its terms, because the last bits of a few roundings add up."""
 _FLAT = 2e-14
@@ -43,10 +44,10 @@ such rounding errors."""
 _TINY = 1e-300
 """Summand of denominators and of noise, because quotients by a zero of the diagonal stay finite."""
 _IDLE = 20
-"""Steps without a gain beyond rounding until a solve stops, because no more is to be gained then."""
+"""Steps without a gain beyond rounding after which a solve stops, because none is then to be expected."""
 _SETTLED = 1e-3
-"""Largest score of a free variable, relative to the best one, with which another variable enters at once,
-because smaller ones are errors of the factor."""
+"""Largest score of a free variable, relative to the best one, at which another variable enters, because
+smaller scores are errors of the factor."""
 _SLICE = 1e7
 """Operations between two checks of the clock and the keyboard, because they take a hundredth of a second."""
 
@@ -115,7 +116,7 @@ def delete(R, Z, free, where, n_free, position):
 
 @routine(fastmath=SUMS)
 def factorise(H, group, sigma, R, Z, free, where, n_free):
-    """Compute the factor of the free variables anew; O(n_free^3)."""
+    """Compute the factor of the free variables from H; O(n_free^3)."""
     done = np.int64(0)
     for p in range(n_free):
         done = append(H, group, sigma, R, Z, free, where, done, free[p])
@@ -123,7 +124,7 @@ def factorise(H, group, sigma, R, Z, free, where, n_free):
 
 @routine(fastmath=SUMS)
 def keep_sums(Z, n_free, d):
-    """Project d on the complement of the columns of Z, so that the step keeps every group sum."""
+    """Project d onto the complement of the columns of Z, so that the step preserves every group sum."""
     n_groups = Z.shape[1]
     S = np.zeros((n_groups, n_groups))
     nu = np.zeros(n_groups)
@@ -154,7 +155,7 @@ def keep_sums(Z, n_free, d):
 
 @routine(fastmath=SUMS)
 def newton(R, Z, n_free, d):
-    """Overwrite d, a gradient on the free variables, by the step to the maximiser with the same sums."""
+    """Overwrite d, a gradient on the free variables, with the step to the maximiser with the same sums."""
     for p in range(n_free):
         row = R[p]
         d[p] /= row[p]
@@ -186,7 +187,7 @@ def gradient(H, q, n, a, free, n_free, g):
 
 @routine(fastmath=SUMS)
 def start(H, q, group, sigma, R, Z, free, where, n_free, a, n):
-    """Make a feasible: scale each group to sum 1; a group without weight gets its best single variable."""
+    """Make a feasible: scale each group to sum 1; in a group of zeros, set its best single variable to 1."""
     n_groups = Z.shape[1]
     mass = np.zeros(n_groups)
     best = np.full(n_groups, -1)
@@ -227,8 +228,8 @@ def set_means(group, free, n_free, a, g, nu):
 def assess(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
 
-    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, the rounding error of a'g, and that of the
-    largest g of a free variable.
+    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, the rounding error of a'g, and the rounding
+    error of the largest g of a free variable.
     """
     set_means(group, free, n_free, a, g, nu)
     slack = spread = 0.0
@@ -256,10 +257,10 @@ def assess(H, base, group, free, n_free, a, g, n, reach, nu, noise):
 
 @routine(fastmath=SUMS)
 def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, steps):
-    """Go to the maximiser over the free variables, dropping those that would become negative.
+    """Go to the maximiser over the free variables; delete those that would become negative.
 
-    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the steps that are left,
-    and SOLVED; or UNBOUNDED if the objective grows for ever along d, or PAUSED if no step was left.
+    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the number of remaining
+    steps, and SOLVED; or UNBOUNDED if the objective is unbounded along d, or PAUSED if no step remains.
     """
     gain = travel = 0.0
     w = np.empty(n)
@@ -325,10 +326,10 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 
 @routine(fastmath=SUMS)
 def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps):
-    """Do so many steps of `maximise`; PAUSED if more are needed.
+    """Do at most `steps` steps of `maximise`; PAUSED if more are needed.
 
-    `course` is what has to be known to go on: the moves made, those without a gain, the gain of a move that
-    is not complete (-1 if the last one is), and the growth of `reach`.
+    `course` holds the numbers with which to continue: the moves, those without a gain, the gain of an
+    incomplete move (-1 if the last one is complete), and the growth of `reach`.
     """
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
@@ -413,15 +414,15 @@ def begin(
 def maximise(
     H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, linear=None
 ):  # fmt: skip
-    """Solve from the point a; a, g, the factor and the free variables are updated.
+    """Solve from the point a; update a, g, the factor and the free variables.
 
-    Without `linear`, a is feasible and g its gradient, of which the rounding error is relative to |base_i| +
-    sqrt(H_ii) reach; reach = 0 stands for sum_i a_i sqrt(H_ii), that of q - Ha with base q. With `linear`,
-    which is (heights, offsets, t), q is heights / t, and base is set to the size of its terms. The solve
-    stops at a duality gap of tol, or at rounding. `ray` becomes the last direction on the free variables, and
-    `moved` the change of a, more exact than the difference of its values. Return the status, the number of
-    free variables, the gap, its rounding error, and the number of moves; raise `OutOfTime` if the deadline
-    passes between two slices.
+    Without `linear`, a must be feasible and g its gradient, with a rounding error relative to |base_i| +
+    sqrt(H_ii) reach. A reach of 0 stands for sum_i a_i sqrt(H_ii), which is right for q - Ha with base q.
+    With `linear` = (heights, offsets, t), q is heights / t, and base is set to the size of its terms. The
+    solve stops at a duality gap of tol, or at rounding. `ray` becomes the last direction on the free
+    variables, and `moved` the change of a, which is more exact than the difference of its values. Return the
+    status, the number of free variables, the gap, its rounding error, and the number of moves; raise
+    `OutOfTime` if the deadline passes between two slices.
     """
     steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     if linear is not None:

@@ -40,7 +40,7 @@ STATUSES = {
     "unbounded": MasterStatus.UNBOUNDED,
     "unbounded_inaccurate": MasterStatus.UNBOUNDED,
 }
-"""The status of each of cvxpy's that is no failure."""
+"""The status for each status of cvxpy that is no failure."""
 _CLARABELS: dict[str, str] = {
     "Solved": "optimal",
     "AlmostSolved": "optimal_inaccurate",
@@ -58,7 +58,7 @@ def tolerances(backend: str, tolerance: float = LAST_DIGITS) -> dict[str, float]
 
 
 def timed(backend: str, settings: Mapping[str, Any], setup: float = 0.0) -> dict[str, Any]:
-    """Return the settings with a limit: the seconds until the deadline, minus those of a set-up."""
+    """Return the settings with a time limit: the seconds until the deadline, minus those of a set-up."""
     name, seconds = _TIME_LIMITS.get(backend), seconds_left()
     if name is None or seconds == math.inf:
         return dict(settings)
@@ -70,7 +70,7 @@ def by_clarabel(
 ) -> tuple[MasterStatus, str, Array, Array]:
     """Minimise 1/2 v'Pv + c'v subject to A v + s = b, s in the cones; P is an upper triangle.
 
-    Return the status, a message unless it is plainly optimal, the primal point, and the multipliers.
+    Return the status, a message unless the status is plain "optimal", the primal point, and the multipliers.
     """
     import clarabel
 

@@ -51,8 +51,8 @@ Kind = type[Prox] | type[Level] | None
 class Rows(Protocol):
     """The K rows of a reduced problem; read-only for the master.
 
-    Rows are only appended or removed: an id always names the same row, so that a living model adds the rows
-    with new ids, and deletes those whose ids are gone.
+    Rows are only appended or removed, and an id always names the same row. A master that updates a model adds
+    the rows with new ids, and deletes those whose ids have disappeared.
     """
 
     @property
@@ -78,7 +78,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """The reduced problem without its rows, by its pieces and their forms, which are None if missing.
+    """The reduced problem without its rows: its pieces, and their forms, which are None if missing.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class ReducedProblem:
 
     @cached_property
     def widest(self) -> float:
-        """The largest bound, if the simple set is a box; else inf."""
+        """The largest absolute bound, if the simple set is a box; else inf."""
         bounds = self.simple_set.bounds(self.dim)
         return math.inf if bounds is None else float(np.abs(bounds).max())
 
@@ -162,7 +162,7 @@ class MasterSolution:
         to another number, the same for every block.
     status : MasterStatus
     message : str
-        The backend's words, if it did not solve the problem.
+        The message of the backend, if it did not solve the problem.
     set_multipliers : ndarray or None
         Multipliers of the rows of the simple set's linear form, positive where the lower side is active.
     """
@@ -175,9 +175,9 @@ class MasterSolution:
 
 
 class Least(NamedTuple):
-    """A lower bound of min over x in X0 of g(x) + <slope, x>, for all x no larger than `reach`.
+    """A lower bound of min over x in X0 of g(x) + <slope, x>, for all x with entries up to `reach`.
 
-    `left` is the largest entry of a residual slope of the solver that is charged over `reach`.
+    `left` is the largest entry of the solver's residual slope; its product with `reach` lowered the bound.
     """
 
     slope: Array
@@ -186,24 +186,24 @@ class Least(NamedTuple):
     left: float = 0.0
 
     def at(self, slope: Array) -> float:
-        """Return a lower bound for another slope, whose difference is charged over `reach`."""
+        """Return a lower bound for another slope: lowered by the difference of the slopes over `reach`."""
         return self.value - self.reach * float(np.abs(slope - self.slope).sum())
 
 
 class Whole(NamedTuple):
     """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and the proofs of its dual point.
 
-    The risk is f(x) = h(M x), with M the map to its image, if it has such a form, else the identity.
+    The risk is f(x) = h(M x), where M is the map to its image if it has such a form, else the identity.
 
     Attributes
     ----------
     message : str
-        The backend's words, if it did not solve the problem.
+        The message of the backend, if it did not solve the problem.
     x : ndarray of shape (dim,) or None
     multipliers : ndarray or None
         A subgradient of h at M x, or the multipliers of a dual cut.
     offset : float
-        h(z) >= offset + <multipliers, z> for all z; -inf if unknown.
+        h(z) >= offset + <multipliers, z> for all z; -inf without a proof.
     least : Least or None
         The lower bound of g over X0.
     """
@@ -216,17 +216,17 @@ class Whole(NamedTuple):
 
 
 class Master(Protocol):
-    """Solves a sequence of reduced problems whose rows change, on a living model.
+    """Solves a sequence of reduced problems whose rows change, on one model that it updates.
 
     It may raise any exception: another master then replaces it, and a new one is built for the next problem.
-    A slow master calls `cutplane.runtime.deadline.check_time` between its iterations, or gives its backend
-    `cutplane.runtime.deadline.seconds_left`, and does not catch `OutOfTime`, so that the run ends with its
-    bounds. Compiled code should return to Python every second or so, so that Ctrl-C works.
+    A slow master calls `cutplane.runtime.deadline.check_time` between its iterations, or passes
+    `cutplane.runtime.deadline.seconds_left` to its backend, and does not catch `OutOfTime`, so that the run
+    ends with its bounds. Compiled code should return to Python about every second, so that Ctrl-C works.
 
     Attributes
     ----------
     sparse : bool
-        Whether it reads sparse slopes. False if it is missing.
+        Whether it accepts sparse slopes; a missing attribute stands for False.
     """
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
@@ -237,16 +237,16 @@ class Master(Protocol):
 class MasterKind(Protocol):
     """Builds masters: a class of them, or any object that is called with a reduced problem.
 
-    A user's is passed as ``backend=``. Lower bounds are computed from the multipliers alone: a wrong master
+    Pass a user's as ``backend=``. Lower bounds are computed from the multipliers alone: a wrong master
     costs iterations, never the proof.
 
     Attributes
     ----------
     name : str
-        For results and notes.
+        Used in results and notes.
     exact : bool
-        Whether its answers are exact up to rounding, so that no other master can improve on them. False if it
-        is missing.
+        Whether its answers are exact up to rounding, so that no other master can improve them; a missing
+        attribute stands for False.
     """
 
     name: str

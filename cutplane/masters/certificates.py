@@ -32,8 +32,8 @@ from cutplane.sets.base import FeasibleSet, scale_of, size_of
 _ENOUGH = 1e-6
 """Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
 _TOO_FAR = 1e3
-"""Size of the solution in units from which the unit is changed, because auxiliaries may be squares, which a
-proof does not reach in so small a unit."""
+"""Size of the solution in units above which the unit is changed, because auxiliaries may be squares, which a
+proof cannot bound in so small a unit."""
 _ROUNDING = 1e-12
 """Excess relative to the terms of its sum from which infeasibility is proven, because a smaller one may be
 rounding error."""
@@ -55,11 +55,11 @@ class InnerMinimum:
         self._budget = cp.Parameter()
         self._needs_budget = False
         self.doubt = 0.0
-        """The gap between the value at the last minimiser and the bound that was returned."""
+        """The gap between the value at the last minimiser and the returned bound."""
         self._compile(unit_of(scale_of(simple_set, dim)))
 
     def _compile(self, unit: float) -> None:
-        """State the problem in a unit of x, in which tolerances are relative to 1."""
+        """State the problem in a unit of x, because the tolerances of solvers are relative to 1."""
         self._unit = unit
         regularizer, simple_set = self._pieces
         height = abs(regularizer.value(np.full(self._x.size, unit)))
@@ -74,10 +74,10 @@ class InnerMinimum:
         self._programmes: dict[tuple[str, bool], ConeProgramme] = {}
 
     def __call__(self, v: Array, budget: float = math.inf, extent: float = 0.0) -> Minimum:
-        """Return the minimum, (-inf, None) if it is unbounded or if no backend could solve it.
+        """Return the minimum; (-inf, None) if it is unbounded or if no backend could solve it.
 
         `budget` is an upper bound of g at the solution of the whole problem: if the minimum over X0 is -inf,
-        this and later ones are over {g <= budget}. `extent` is the size of that solution, or 0.
+        this call and later ones minimise over {g <= budget}. `extent` is the size of that solution, or 0.
         """
         if far_from_unit(extent, self._unit) or extent > _TOO_FAR * self._unit:
             self._compile(unit_of(extent))
@@ -95,7 +95,7 @@ class InnerMinimum:
         return least
 
     def _evaluate(self, v: Array, budget: float) -> Minimum:
-        """Solve with the objective in the unit of v, then, if that leaves a gap, in that of g."""
+        """Solve with the objective in the unit of v, then, if a gap remains, in the unit of g."""
         size = self._unit * float(np.abs(v).max(initial=0.0))
         best, doubt = self._scaled(v, budget, size or self._height), self.doubt
         enough = math.isfinite(best.value) and doubt <= _ENOUGH * max(abs(best.value), size)
@@ -120,7 +120,7 @@ class InnerMinimum:
         return Minimum(best.value / scale, None if best.x is None else self._unit * best.x)
 
     def _minimum(self, scale: float, v: Array, budget: float | None) -> Minimum:
-        """Return the minimum of scale * g(u) + <v, u>, where g(u) is at most `budget` if that is given."""
+        """Return the minimum of scale * g(u) + <v, u>, over {g(u) <= budget} if `budget` is given."""
         best = Minimum(-math.inf, None)
         self.doubt = 0.0
         for backend in BACKENDS:
@@ -128,7 +128,7 @@ class InnerMinimum:
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
             if outcome.status != cp.OPTIMAL and self._extent == 0.0:
-                continue  # nothing tells where the minimum lies, in whose neighbourhood the bound would hold
+                continue  # the bound would hold near a minimum whose place is unknown
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
                 self.doubt = max(0.0, outcome.value - outcome.bound)
@@ -149,7 +149,7 @@ class InnerMinimum:
 
 
 class ConicProjection:
-    """x -> the Euclidean projection of x on a set that has only a cvxpy form; compiled once."""
+    """x -> the Euclidean projection of x onto a set that has only a cvxpy form; compiled once."""
 
     def __init__(self, simple_set: FeasibleSet, dim: int):
         require(
@@ -203,11 +203,11 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
 
         <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0.
 
-    Where X0 is unbounded and this minimum -inf, ``-R ||slopes' mu||_1`` replaces it: then no common point has
-    ``||x||_inf <= R``, with R 1e6 times the largest distance of a half-space's boundary from zero, at least
-    1. The same is proven if X0 is empty.
+    Where X0 is unbounded and this minimum is -inf, ``-R ||slopes' mu||_1`` replaces it. This proves that no
+    common point has ``||x||_inf <= R``, with R 1e6 times the largest distance of a half-space's boundary from
+    zero, at least 1. The same is proven if X0 is empty.
 
-    False if there is a common point or no proof, as for a set without a cvxpy form.
+    False if there is a common point or no proof, for example because the set has no cvxpy form.
     """
     x, worst = cp.Variable(dim), cp.Variable()
     inside = ask(simple_set, Capability.CVXPY, x)

@@ -1,4 +1,4 @@
-"""Reduced problems of any kind: by Clarabel from the numbers of a cone programme, by others through cvxpy."""
+"""Reduced problems of any kind, solved by Clarabel directly or by other solvers through cvxpy."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _FEW_VARIABLES = 300
 parameters into cones in time and memory proportional to rows times dim^2."""
 
 _FEASIBLE = 1e-4
-"""Violation of a half-space relative to its terms above which the dual form is taken to be unbounded, because
-an inaccurate solution of a feasible problem violates less."""
+"""Violation of a half-space, relative to its terms, above which the dual form counts as unbounded, because an
+inaccurate solution of a feasible problem violates less."""
 
 _solver: Any = clarabel
 
@@ -59,7 +59,7 @@ class CvxpyMaster:
     backend : str
         A name of ``cvxpy.installed_solvers()``, in any case.
     options : mapping, optional
-        Passed to the backend, on top of options that make it accurate.
+        Passed to the backend; they override the options that make it accurate.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class CvxpyMaster:
         """Solve, with the tightest tolerances if `accuracy` is 0, which a run requests where others fail.
 
         The tolerances of backends are relative to 1: where the solution is far from the unit, the problem is
-        stated and solved in another one.
+        solved again in another unit.
         """
         if np.unique(rows.blocks[rows.blocks != HALF_SPACE]).size < self.reduced.n_blocks:
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
@@ -111,7 +111,7 @@ class CvxpyMaster:
         return solution if again.x is None else again
 
     def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
-        """Solve in the present unit."""
+        """Solve in the current unit."""
         kind = None if stabilization is None else type(stabilization)
         stated = self._stated.get(kind)
         if stated is None or rows.ids.size > stated.offsets.size:
@@ -163,7 +163,7 @@ class RoomForRows:
         self.is_large = u.size > _FEW_VARIABLES and not self.problem.is_qp()
 
     def fill(self, rows: Rows, factors: Array, unit: float, stabilization: Stabilization) -> None:
-        """Set the parameters."""
+        """Set the values of the parameters."""
         n_blocks, size = self.blocks.shape[1], self.offsets.size
         blocks = np.vstack([np.eye(n_blocks), np.zeros(n_blocks)])[rows.blocks]
         slopes, offsets = rows.slopes * (unit * factors[:, None]), rows.offsets * factors
@@ -186,9 +186,9 @@ class ConeMaster(CvxpyMaster):
 
     cvxpy states g over X0 once, as the cone programme min 1/2 v'Pv + c'v subject to A v + s = b, s in K, with
     x among the columns v. A solve adds a column for the model of each block, a row for each cut and
-    half-space, and the prox term to P and c. With a level constraint g is below a column of its own. Where g
-    and the prox term are a diagonal quadratic on the whole space, and rows are fewer than coordinates, the
-    dual over the multipliers is solved instead.
+    half-space, and the prox term to P and c. With a level constraint, one more column bounds g from above.
+    Where g and the prox term are a diagonal quadratic on the whole space, and there are fewer rows than
+    coordinates, the dual over the multipliers is solved instead.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class ConeMaster(CvxpyMaster):
     MissingCapabilityError
         If a piece has no method ``cvxpy_form``.
     InvalidInputError
-        If Clarabel has no setting of a name.
+        If an option is not a setting of Clarabel.
     """
 
     name = "clarabel"
@@ -240,7 +240,7 @@ class ConeMaster(CvxpyMaster):
     def _with_x(
         self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]
     ) -> MasterSolution:
-        """Solve with the numbers of g over X0, and those of models, rows and stabilisation added."""
+        """Solve the programme of g over X0, with models, rows and stabilisation added."""
         with_level = isinstance(stabilization, Level)
         scale = _SLOPES * objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
         factors = self._factors(rows, scale)
@@ -277,13 +277,13 @@ class ConeMaster(CvxpyMaster):
         return self._answer(v[at], z[start:][: factors.size], factors, message)
 
     def _programme(self, with_level: bool) -> ConeProgramme:
-        """Return g over X0, or a column above g over X0, as a cone programme."""
+        """Return g over X0, or an upper bound of g over X0, as a cone programme."""
         if with_level not in self._programmes:
             g, inside = self._g, self._inside
             if with_level:
                 above = cp.Variable()
                 g, inside = above, [g <= above, *inside]
-            here = np.zeros(self.reduced.dim) @ self._u  # so that all of x has columns
+            here = np.zeros(self.reduced.dim) @ self._u  # so that every coordinate of x has a column
             self._programmes[with_level] = ConeProgramme(
                 cp.Problem(cp.Minimize(g + here), inside), "CLARABEL"
             )
@@ -291,7 +291,7 @@ class ConeMaster(CvxpyMaster):
 
 
 def _matrix(parts: list[tuple[Array, Array, Array]], n_rows: int, n_columns: int) -> Any:
-    """Return a matrix of rows, columns and values, each in parts."""
+    """Return the sparse matrix of parts (rows, columns, values)."""
     rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
     return sparse.csc_array((values, (rows, columns)), shape=(n_rows, n_columns))
 
@@ -302,8 +302,8 @@ def _by_multipliers(
     """Solve max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows that sum to 1 over each block of cuts.
 
     With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r
-    = b + A c, and the minimiser is x = c - A'm / w. None if that fails or violates a half-space, because the
-    reduced problem may be infeasible.
+    = b + A c, and the minimiser is x = c - A'm / w. Return None if this fails or violates a half-space,
+    because the reduced problem may be infeasible.
     """
     slopes, count = rows.slopes, rows.ids.size
     cuts = np.flatnonzero(rows.blocks != HALF_SPACE)

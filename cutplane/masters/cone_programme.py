@@ -24,7 +24,7 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 
 BACKENDS = "CLARABEL", "SCS"
-"""The backends that bound a cone programme, the first choice first."""
+"""The backends that bound a cone programme, in order of preference."""
 
 _LENIENT = {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
 """Options of OSQP after its iteration limit. Its step size changes only at large imbalances, because the
@@ -38,10 +38,10 @@ def call(
 ) -> tuple[MasterStatus, str]:
     """Solve a cvxpy problem without warnings, and without exceptions except `OutOfTime`.
 
-    The status is SOLVED also if the solution is less accurate than requested; then the message says so.
+    The status is SOLVED also if the solution is less accurate than requested; the message then says so.
     """
     accurate = {**ACCURATE.get(backend, {}), **options}
-    if backend == "HIGHS":  # because its active-set methods cycle on some quadratic programmes
+    if backend == "HIGHS":  # its active-set methods cycle on some quadratic programmes
         size = sum(x.size for x in problem.variables()) + sum(c.size for c in problem.constraints)
         limit = 1000 + 20 * size
         accurate = {"qp_iteration_limit": limit, "simplex_iteration_limit": limit, **accurate}
@@ -74,21 +74,21 @@ def _attempt(
 
 
 class CarefulOSQP(OSQP):
-    """cvxpy's interface to OSQP, with safe updates and with a Ctrl-C that OSQP has caught.
+    """cvxpy's interface to OSQP, with correct updates, and which raises a Ctrl-C that OSQP has caught.
 
-    In a warm start cvxpy passes on the side of the constraints that changed. OSQP compares it with the other
-    side, which it has scaled and rounded, and may then reject an equation and solve the old problem, which
-    cvxpy does not notice. So both sides are passed on.
+    In a warm start cvxpy passes only the sides of the constraints that changed. OSQP compares them with the
+    other sides, which it has scaled and rounded, and may then reject an equation and solve the old problem,
+    which cvxpy does not notice. Therefore both sides are always passed.
     """
 
     def name(self) -> str:
-        """Return a name that cvxpy does not have, because custom solvers need one."""
+        """Return a name that no solver of cvxpy has, because custom solvers need one."""
         return "CAREFUL_OSQP"
 
     def solve_via_data(
         self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
     ) -> Any:
-        """Solve, after the last sides in the cache became NaN, from which every side differs."""
+        """Solve, after the last sides in the cache became NaN, so that every side counts as changed."""
         if solver_cache and self.name() in solver_cache:
             _, last, _ = solver_cache[self.name()]
             for side in ("l", "u"):
@@ -121,7 +121,7 @@ _LARGEST_EXPONENT = 700.0
 class Outcome(NamedTuple):
     """The answer of a backend to a conic problem, with cvxpy's name of its status.
 
-    `value` is the objective at `x`, and `bound` a lower bound of the least one, from the dual point.
+    `value` is the objective at `x`, and `bound` a lower bound of the minimum, from the dual point.
     """
 
     status: str
@@ -138,10 +138,10 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
 
         d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R.
 
-    The left side is evaluated at the backend's primal point u0 and its dual point, mapped into the dual cone,
-    with R = 10 max(extent, ||u0||_inf, ||b||_inf): no feasible u in this box has a value below the bound, and
-    where r = 0 none at all. Auxiliaries that stand for squares are charged over ten times the squares of
-    those sizes.
+    The left side is evaluated at the backend's primal point u0 and its dual point, projected into the dual
+    cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf): no feasible u in this box has a value below the
+    bound, and if r = 0 no feasible u at all. For auxiliaries that stand for squares, R is ten times the
+    square of these sizes.
 
     If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
     has ||u||_inf <= 1e6 max(1, ||b||_inf), else -inf.
@@ -164,13 +164,13 @@ class Solved:
     Attributes
     ----------
     A, b, c, P, constant
-        The data, with auxiliaries in units in which they are about 1; P is None without a quadratic form.
+        The data, with auxiliaries scaled to about 1; P is None without a quadratic form.
     v, y : ndarray
-        The primal point, and the dual point mapped into the dual cone.
+        The primal point, and the dual point projected into the dual cone.
     status : str
         cvxpy's name of it.
     n_equations : int
-        The first rows are equations.
+        The number of equations, which are the first rows.
     cone_of : ndarray of int
         For each row the first row of its cone.
     columns : dict
@@ -194,7 +194,7 @@ class Solved:
 
     @property
     def present(self) -> bool:
-        """Whether there is an answer with numbers that do not overflow."""
+        """Whether there is an answer whose numbers do not overflow."""
         sizes = (np.abs(point).max(initial=0.0) for point in (self.v, self.y))
         return self.status in SOLUTION_PRESENT and all(size < _DIVERGED for size in sizes)
 
@@ -216,14 +216,15 @@ class Solved:
         )
 
     def reaches(self, extent: float = 0.0) -> Array:
-        """Return the reach of each column, at least ten times `extent`, and that of squares for squares."""
+        """Return the reach of each column, at least ten times `extent`; for squares, that of squares."""
         return np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
 
     def squares(self, extent: float) -> Array:
         """Return the size of auxiliaries that are squares, and 0 for other columns.
 
-        A square t >= ||z||^2 is stated as 1 + t >= ||(1 - t, 2 z)||: it is in the first row of a cone and in
-        another one. The size of 2 z follows from the rows of the cone and the sizes of the other columns.
+        A square t >= ||z||^2 is stated as 1 + t >= ||(1 - t, 2 z)||, so that its column has entries in the
+        first row of a cone and in another row. The size of 2 z follows from the rows of the cone and the
+        sizes of the other columns.
         """
         sizes = np.zeros(self.v.size)
         several = np.bincount(self.cone_of)[self.cone_of] > 1
@@ -272,14 +273,14 @@ class Solved:
 
 
 _SETUP = 0.6
-"""Seconds of a solver's set-up, which its time limit does not include, per second of cvxpy's compilation,
-because Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
+"""Seconds of a solver's set-up per second of cvxpy's compilation, because the solver's time limit excludes
+them: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
 
 
 class ConeProgramme:
     """A cvxpy problem compiled once for a backend, and solved for several objectives and sides.
 
-    cvxpy takes some ten times as long to compile a small problem as a backend takes to solve it.
+    cvxpy takes about ten times as long to compile a small problem as a backend takes to solve it.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ class ConeProgramme:
     backend : str
         A name of `BACKENDS`.
     side : cvxpy.Parameter, optional
-        A number in which b is affine.
+        A number of which b is an affine function.
     """
 
     def __init__(self, problem: cp.Problem, backend: str, side: cp.Parameter | None = None):
@@ -311,7 +312,7 @@ class ConeProgramme:
         check_time()
 
     def solve(self, tolerance: float = LAST_DIGITS) -> Solved:
-        """Solve, to a tolerance where the backend can reach last digits."""
+        """Solve to a tolerance; the default is the smallest that the backend reaches."""
         return self._solve(self.data, self.constant, tolerance)
 
     def solve_with(self, scale: float, x: cp.Variable, v: Array, side: float = 0.0) -> Solved:
@@ -326,7 +327,7 @@ class ConeProgramme:
     def _solve(self, data: dict[str, Any], constant: float, tolerance: float) -> Solved:
         settings = ACCURATE.get(self._backend, {}) | tolerances(self._backend, tolerance)
         v, z, status = self._answer(data, settings)
-        if status == cp.SOLVER_ERROR:  # because the last digits may be out of reach
+        if status == cp.SOLVER_ERROR:  # the tightest tolerance may be out of reach
             v, z, status = self._answer(data, {})
         if status != cp.OPTIMAL:
             check_time()
@@ -362,7 +363,7 @@ class ConeProgramme:
 
 
 def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
-    """Return which columns are the problem's own variables; the others are auxiliaries."""
+    """Return a mask of the columns of the problem's variables; the others are auxiliaries."""
     places = data["param_prob"].var_id_to_col
     known = np.zeros(data["c"].size, dtype=bool)
     for variable in problem.variables():
@@ -372,7 +373,7 @@ def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
 
 
 def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
-    """Scale auxiliaries by their size where variables are about 1, if it is larger than 1."""
+    """Scale auxiliaries by their size when variables are about 1, if it is larger than 1."""
     units = column_sizes(data["A"], known)
     if (units == 1.0).all():
         return data
@@ -384,7 +385,7 @@ def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
 
 
 def column_sizes(A: Any, known: Array) -> Array:
-    """Return the sizes of columns that follow from the rows if known ones are 1: powers of two, >= 1."""
+    """Return the sizes of columns implied by the rows if known columns have size 1: powers of two, >= 1."""
     entries = sparse.coo_array(A)
     rows, columns, values = entries.row, entries.col, np.abs(entries.data)
     sizes = np.where(known, 1.0, 0.0)
@@ -399,7 +400,7 @@ def column_sizes(A: Any, known: Array) -> Array:
 
 
 def _cones(dims: Any) -> tuple[Array, Array]:
-    """Return the first row and the number of rows of each cone; an equation or inequality is a cone, too."""
+    """Return first row and number of rows of each cone; an equation or inequality is a cone of one row."""
     triangles = [size * (size + 1) // 2 for size in dims.psd]
     powers = [3] * len(dims.p3d) + [len(alphas) + 1 for alphas in dims.pnd]
     sizes = np.array(
@@ -413,8 +414,8 @@ def into_dual_cone(z: Array, dims: Any, upper: bool) -> Array:
 
     K is a product of cones in the order zero, nonnegative, second-order, positive semidefinite (a triangle as
     a vector, off-diagonal entries times sqrt(2)), exponential, power; `dims` are cvxpy's `ConeDims`, and
-    `upper` tells whether triangles are upper ones, stacked by columns. z is projected on the nonnegative and
-    semidefinite cones; for the others some coordinates change.
+    `upper` tells whether triangles are upper ones, stacked by columns. z is projected onto the nonnegative
+    and semidefinite cones; for the others some coordinates are changed.
     """
     y = z.copy()
     start = dims.zero + dims.nonneg

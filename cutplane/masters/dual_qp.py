@@ -16,21 +16,22 @@ from cutplane.runtime.compiling import SUMS, routine
 _RENEW = 100
 """Steps after which the factor is computed again, because updates accumulate rounding errors."""
 _FEW = 4
-"""Least dim / changed coordinates for an update of the Gram matrix, because below it a new one is faster."""
+"""Least ratio of all coordinates to changed ones for an update of the Gram matrix, because below it a new one
+is faster."""
 _UPDATES = 20
-"""Updates in a row before a new Gram matrix, because each adds rounding errors."""
+"""Most updates in a row before a new Gram matrix, because each adds rounding errors."""
 _PART = 8192
-"""Columns that are copied at a time, because their products then stay in the cache."""
+"""Columns that are copied at a time, because their products then fit into the cache."""
 _CANCELLED = 0.5
-"""Share of a diagonal entry that an update must keep, because below it digits are lost."""
+"""Least share of a diagonal entry after an update, because below it digits are lost."""
 
 
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
     Rows A, multipliers, `hessian` and the factor of the active set persist between solves. Without a metric H
-    = A A'. `constraints` numbers the rows of no block; `finite` tells whether H is, `complete` whether every
-    block has a row.
+    = A A'. `constraints` are the positions of rows of no block; `finite` tells whether H is finite,
+    `complete` whether every block has a row.
     """
 
     def __init__(self, n_blocks: int):
@@ -60,13 +61,13 @@ class DualQP:
 
     @property
     def support(self) -> Array:
-        """The numbers of the rows that may have a positive multiplier."""
+        """The positions of the rows that may have a positive multiplier."""
         return self._free[: self._n_free]
 
     # ------------------------------------------------------------------- rows
 
     def sync(self, rows: Rows) -> bool:
-        """Delete the rows that are gone and append the new ones; return whether any was deleted."""
+        """Delete the rows that have disappeared and append the new ones; tell whether any was deleted."""
         ids, known = rows.ids, self.count
         count = ids.shape[0]
         deleted = known > 0 and (count < known or ids[known - 1] != self._ids[known - 1])
@@ -114,7 +115,7 @@ class DualQP:
         self.hessian[:count, :count] = self.hessian[np.ix_(kept, kept)]
 
     def _extend(self, slopes: Any, known: int) -> None:
-        """Compute the entries of H for the rows from number `known` on."""
+        """Compute the entries of H for the rows from position `known` on."""
         count = slopes.shape[0]
         if count == known + 1:
             row = slopes[known] if self.metric is None else slopes[known] * self.metric
@@ -140,7 +141,7 @@ class DualQP:
         self.metric, self._moves = metric, _RENEW
 
     def _update(self, metric: Array, slopes: Any) -> bool:
-        """Add the difference of the metrics; return False if that would be slow, or cancel digits."""
+        """Add the difference of the metrics; return False if that would be slow, or would lose digits."""
         if self.metric is None or self._updates == _UPDATES:
             return False
         changed = np.flatnonzero(metric != self.metric)
@@ -157,7 +158,7 @@ class DualQP:
         return v if self.metric is None else self.metric * v
 
     def length(self, step: Array) -> float:
-        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates of metric 0 do not count."""
+        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates with metric 0 do not count."""
         if self.metric is None:
             return math.sqrt(float(step @ step))
         free = self.metric > 0.0
@@ -175,13 +176,13 @@ class DualQP:
         return self._improve(tol, 0.0, (heights, offsets, t))
 
     def begin(self, q: Array) -> None:
-        """Make the multipliers feasible, and the factor theirs, without a solve."""
+        """Make the multipliers feasible, and compute their factor, without a solve."""
         self._renew()
         state = self._group, self._sigma, *self._state
         self._n_free = active_set.start(self.hessian, q, *state, self._n_free, self._a, self.count)
 
     def move_to(self, multipliers: Array) -> None:
-        """Take feasible multipliers as the last solution."""
+        """Use feasible multipliers as the last solution."""
         self._a[: self.count] = multipliers
         for row in np.flatnonzero(multipliers):
             if self._where[row] < 0:
@@ -194,7 +195,7 @@ class DualQP:
         return self._improve(tol, reach, None)
 
     def restart(self) -> None:
-        """Forget the last solution."""
+        """Discard the last solution."""
         self._n_free = 0
         self._a[:] = 0.0
         self._where[:] = -1
@@ -218,14 +219,14 @@ class DualQP:
         return status, gap, error
 
     def newton_step(self, gradient: Array) -> Array:
-        """Return the step to the maximiser, given the gradient on the support; it keeps the blocks' sums."""
+        """Return the step to the maximiser, given the gradient on the support, with the same block sums."""
         step = gradient.copy()
         active_set.newton(self._factor, self._sums, self._n_free, step)
         return step
 
     @property
     def ray(self) -> Array:
-        """The last direction on the support; if the problem was unbounded, the one in which it is."""
+        """The last direction on the support; if the problem was unbounded, one along which it is."""
         return self._ray[: self._n_free]
 
     # -------------------------------------------------------------- read out
@@ -266,7 +267,7 @@ def _gram(slopes: Any, metric: Array, where: Array, first: int = 0) -> Array:
 
 
 def combined(weights: Array, slopes: Any, chosen: Array) -> Array:
-    """Return the sum of the chosen rows times their weights; other rows are not read."""
+    """Return the sum of the chosen rows times their weights, without a pass over the other rows."""
     if not (slopes.dtype == np.float64 and slopes.flags.c_contiguous):
         slopes = np.ascontiguousarray(slopes, dtype=np.float64)
     total = np.zeros(slopes.shape[1])

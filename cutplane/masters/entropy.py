@@ -26,7 +26,7 @@ from cutplane.runtime.deadline import check_time
 from cutplane.sets.box import box_corner
 
 _ROUNDS, _LAST_ROUNDS = 40, 100
-"""Newton steps before the path is taken, and at its end, more because no other way follows."""
+"""Newton steps before the path is followed, and at its end, where more because no other method follows."""
 _STAGE_ROUNDS = 15
 """Newton steps in a stage of the path, few because the stage before gives a close start."""
 _STEPS = 4.0
@@ -34,7 +34,7 @@ _STEPS = 4.0
 _STAGE_GAP = 0.01
 """Gap at which a stage ends relative to its weight, because x depends on their ratio."""
 _EXACT = 1e-10
-"""Gap relative to the terms of its sum that ends a solve, because it is not worth another step."""
+"""Gap relative to the terms of its sum at which a solve ends, because it is not worth another step."""
 _CREDIBLE = 1e-8
 """Gap of an accepted answer relative to the terms, because Newton's method may stop above `_EXACT` where lam
 is small."""
@@ -43,10 +43,10 @@ _ROUNDING = 1e-16
 _FAR = 100.0
 """Length of a step along a ray in units of lam, because the quadratic model has no maximiser on it."""
 _LONG = 1e3
-"""Entry of a step from which A'a is computed from its terms, because digits cancel where multipliers of cuts
-are at most 1."""
+"""Entry of a step above which A'a is computed from its terms, because digits cancel where the multipliers of
+cuts are at most 1."""
 _DRIFT = 1e-9
-"""Distance from the simplices from which a step is corrected, because a smaller one is rounding error."""
+"""Distance from the simplices above which a step is corrected, because a smaller one is rounding error."""
 _SHARE = 0.01
 """Tolerance of a Newton step relative to the gap, because the next step corrects the rest."""
 _IDLE = 1e-6
@@ -58,18 +58,20 @@ inexact one."""
 _TINY = 1e-300
 """Least denominator, because a quotient must be finite."""
 _TRIALS = 40
-"""Bisections of a step, because they end at 1e-12 of it."""
+"""Most bisections of a step, because they end at 1e-12 of it."""
 _CHUNK = 1024
 """Columns that are multiplied at once, because their products stay in the cache."""
 _MANY = 2000
-"""Coordinates from which the entropy is tried first, because it was faster than HiGHS in runs of boosting."""
+"""Coordinates above which the entropy is tried first, because it was faster than HiGHS in runs of
+boosting."""
 _COST = 10.0
-"""Highest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the error that may
-remain."""
+"""Highest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the allowed
+error."""
 _FINE = 0.5
 """Least cost of the entropy in units of max |slope| / dim, because Newton's method does not pay below it."""
 _ONE_POINT = 1e-9
-"""Relative excess over 1 of a sum of caps that has one point, because caps are rounded."""
+"""Relative excess over 1 of a sum of caps with which the set counts as one point, because caps are
+rounded."""
 
 
 class EntropyMaster:
@@ -80,12 +82,12 @@ class EntropyMaster:
         L(a) = <b, a> + min over x in X0 of g(x) + <A'a, x>,
 
     concave and once differentiable; its gradient is A x(a) + b, with x(a) the inner minimiser. A Newton step
-    is a quadratic programme over the simplices, solved by the active-set method of `SimplexQP`; it needs the
-    curvature on the rows that have a multiplier or deserve one, and on the coordinates of x that are not at a
-    bound. A line search costs no product with A. The gap of (x(a), a) is the largest row at x(a) less the
-    mean of the rows by a, summed over the blocks. Where Newton's method fails from the last multipliers,
-    because lam is small, the solution is followed from that of a larger lam (Warmuth, Glocer, Vishwanathan
-    2008, doi:10.1007/978-3-540-87987-9_23). `gap` is what the last answer is certified to.
+    is a quadratic programme over the simplices, solved by the active-set method of `SimplexQP`. It needs the
+    curvature on the rows whose multiplier is positive or should become so, and on the coordinates of x
+    between their bounds. A line search costs no product with A. The gap of (x(a), a) is the largest row at
+    x(a) minus the mean of the rows by a, summed over the blocks. If lam is so small that Newton's method
+    fails from the last multipliers, the solution is followed from a larger lam (Warmuth, Glocer, Vishwanathan
+    2008, doi:10.1007/978-3-540-87987-9_23). `gap` is the certified gap of the last answer.
     """
 
     name = "entropy_dual"
@@ -99,7 +101,7 @@ class EntropyMaster:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term beside an entropy has no closed form"
         regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
@@ -112,11 +114,11 @@ class EntropyMaster:
         return None if known else "the feasible set is neither a box nor a (capped) simplex"
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is the absolute error of the optimal value that may remain."""
+        """Solve; `accuracy` is the allowed absolute error of the optimal value."""
         return self.solve_at(rows, self._minimiser.lam, accuracy)
 
     def solve_at(self, rows: Rows, lam: float, accuracy: float) -> MasterSolution:
-        """Solve with another weight of the entropy, which may differ from one call to the next."""
+        """Solve with a given weight of the entropy, which may differ from call to call."""
         cuts = rows.blocks[rows.blocks != HALF_SPACE]
         if not np.bincount(cuts, minlength=self._n_blocks).all():
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
@@ -140,7 +142,7 @@ class EntropyMaster:
         return MasterSolution(None, None, MasterStatus.FAILED, f"stopped at a gap of {self.gap:.2g}")
 
     def _is_excluded(self, rows: Rows) -> bool:
-        """Tell whether the half-spaces, combined by their multipliers, hold nowhere in X0."""
+        """Tell whether the half-spaces, combined by their multipliers, exclude all of X0."""
         weights = np.where(rows.blocks == HALF_SPACE, self._a, 0.0)
         if not weights.any():
             return False
@@ -156,12 +158,12 @@ class EntropyMaster:
         self._sizes = np.empty(0)
         """The largest entry of each slope."""
         self._v: Array | None = None
-        """A'a, or None if it is not known; with it x(a) for the weight `_lam`, and the heights there."""
+        """A'a, or None if it must be computed; with it x(a) for the weight `_lam`, and the heights there."""
         self._lam = math.nan
         self._x = self._heights = np.empty(0)
 
     def _follow(self, rows: Rows) -> bool:
-        """Take over the multipliers of the rows that stayed; tell whether all rows are finite."""
+        """Keep the multipliers of the rows that are still there; tell whether all rows are finite."""
         kept = survivors(self._ids, rows.ids)
         known = int(kept.sum())
         new = rows.slopes[known:]
@@ -179,7 +181,7 @@ class EntropyMaster:
         return True
 
     def _feasible(self, a: Array, blocks: Array) -> Array:
-        """Clip multipliers at zero and make each block sum to 1; one without any gives its newest row 1."""
+        """Clip multipliers at zero, and make each block sum to 1; without any, its newest row gets 1."""
         a = np.where(a > 0.0, a, 0.0)
         cuts = np.flatnonzero(blocks != HALF_SPACE)
         groups = blocks[cuts]
@@ -194,7 +196,7 @@ class EntropyMaster:
     # Newton's method
 
     def _newton(self, rows: Rows, lam: float, accuracy: float, rounds: int) -> float:
-        """Go on from the multipliers until the gap is small enough; return it."""
+        """Do Newton steps from the multipliers until the gap is small enough; return the gap."""
         slopes, offsets, minimiser = rows.slopes, rows.offsets, self._minimiser
         if self._v is None or lam != self._lam:
             self._v = _combine(self._a, slopes)
@@ -278,7 +280,7 @@ class EntropyMaster:
 
 
 def _combine(weights: Array, slopes: Array) -> Array:
-    """Return weights @ slopes; rows without weight are skipped where that saves more than gathering costs."""
+    """Return weights @ slopes; rows without weight are skipped where that is faster."""
     support = np.flatnonzero(weights)
     return weights[support] @ slopes[support] if 3 * support.size < weights.size else weights @ slopes
 
@@ -286,8 +288,8 @@ def _combine(weights: Array, slopes: Array) -> Array:
 class EntropicMinimiser:
     """x(v) = argmin over x in X0 of lam sum_j x_j (ln x_j - log_reference_j) + <v, x>.
 
-    Between its bounds, x_j = exp(log_reference_j - v_j / lam - theta), with theta = 1 on a box and such that
-    the sum is right on a simplex. With u the coordinates between their bounds, -dx/dv is
+    Between its bounds, x_j = exp(log_reference_j - v_j / lam - theta), with theta = 1 on a box and chosen for
+    the sum on a simplex. With u the coordinates between their bounds, -dx/dv is
 
         inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
 
@@ -317,7 +319,7 @@ class EntropicMinimiser:
         return float(v @ ask(self._set, Capability.LINEAR_MINIMISATION, v))
 
     def curvature(self, slopes: Array, x: Array, lam: float) -> Array:
-        """Return A (-dx/dv) A' for rows A; coordinates with a negligible share of it are left out."""
+        """Return A (-dx/dv) A' for rows A; coordinates with a negligible share of it are omitted."""
         weights = self._between(x)
         chosen = np.flatnonzero(weights > _IDLE * weights.mean())
         if 2 * chosen.size < x.size:
@@ -334,8 +336,8 @@ class EntropicMinimiser:
     def search(self, v: Array, dv: Array, constant: float, slope: float, lam: float) -> tuple[float, Array]:
         """Return t in [0, 1] and x(v + t dv), where the dual along v + t dv is close to its maximum.
 
-        Its derivative is constant + <dv, x(v + t dv)>, decreasing, and `slope` at t = 0. A t is close enough
-        if the derivative has fallen to a fraction of that.
+        Its derivative is constant + <dv, x(v + t dv)>, decreasing, and `slope` at t = 0. The search ends
+        where the derivative is a fraction of `slope`.
         """
         low, high, t = 0.0, 1.0, 1.0
         for _ in range(_TRIALS):
@@ -349,7 +351,7 @@ class EntropicMinimiser:
         return t, x
 
     def _bend(self, x: Array, dv: Array, lam: float) -> float:
-        """Return the rate at which <dv, x(v)> falls along dv."""
+        """Return the rate at which <dv, x(v)> decreases along dv."""
         weights = self._between(x)
         if self._is_box:
             return float(weights @ dv**2) / lam
@@ -382,10 +384,11 @@ def capped_form(reduced: ReducedProblem) -> LinearForm | None:
 class SmoothedLP:
     """Solves linear reduced problems over a capped simplex of many coordinates.
 
-    The simplex method moves most coordinates from one bound to the other in every round of column generation.
-    With lam times the relative entropy to the uniform distribution, at most ``ln(dim cap)``, Newton's method
-    moves all of them at once. lam is such that the entropy costs ten times the accuracy asked for: a tenth of
-    the gap of the run. Where that is too small for Newton's method to pay, HiGHS takes over.
+    The simplex method changes most coordinates from one bound to the other in every round of column
+    generation. With lam times the relative entropy to the uniform distribution, at most ``ln(dim cap)``,
+    Newton's method changes all of them at once. lam is such that the entropy costs ten times the requested
+    accuracy, which is a tenth of the gap of the run. Where Newton's method does not pay because this is too
+    small, HiGHS solves the programme.
     """
 
     name = "smoothed_lp"
@@ -402,7 +405,7 @@ class SmoothedLP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
         reason = HighsMaster.refusal(reduced, stabilization)
         if reason is not None:
             return reason
@@ -414,7 +417,7 @@ class SmoothedLP:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is a tenth of the error of the optimal value that may remain; 0: none."""
+        """Solve; `accuracy` is a tenth of the allowed error of the optimal value; 0 for an exact solution."""
         size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the newest cut: the first may be flat
         if _COST * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
             lam = 2.0 ** math.floor(math.log2(_COST * accuracy / self._entropy))
@@ -427,7 +430,7 @@ class SmoothedLP:
 
 
 def _cap(reduced: ReducedProblem) -> float:
-    """Return the cap of a set {0 <= x_j <= cap, sum x = 1}; inf if it is another set."""
+    """Return the cap of a set {0 <= x_j <= cap, sum x = 1}; inf if the set has another form."""
     form = capped_form(reduced)
     if form is None or form.row_upper[0] != 1.0 or (form.upper != form.upper[0]).any():
         return math.inf

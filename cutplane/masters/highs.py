@@ -1,4 +1,4 @@
-"""Linear programmes in a living HiGHS model: built once, changed in place, solved from the last basis."""
+"""Linear programmes in a HiGHS model that is built once, changed in place, and solved from the last basis."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 """Values of the option `simplex_strategy`, because HiGHS takes numbers for it."""
 
 _FEW_VARIABLES = 100
-"""Number of variables up to which cuts are columns, because these were faster in runs of cutting planes."""
+"""Most variables with which cuts are columns, because these were faster in runs of cutting planes."""
 _TIGHT, _LOOSE = 1e-9, 1e-7
-"""Tolerances of the first attempts and of the last one, because 1e-7 is HiGHS's default."""
+"""Tolerances of the first attempts and of the last one, because 1e-7 is the default of HiGHS."""
 _SLICE = 1.0
 """Seconds between two checks of the clock and the keyboard, because each costs a new factorisation."""
 _FEW = 10
 """Iterations in a slice below which the next one is twice as long, because factorisations take most of it."""
 _CYCLING = 10
-"""Limit of iterations from scratch over the limit of a warm start, because these need fewer."""
+"""Limit of iterations from scratch relative to the limit of a warm start, because a warm start needs
+fewer."""
 _VERDICTS = {
     highspy.HighsModelStatus.kOptimal: MasterStatus.SOLVED,
     highspy.HighsModelStatus.kInfeasible: MasterStatus.INFEASIBLE,
@@ -47,8 +48,8 @@ class HighsMaster:
     """Solves linear reduced problems in one HiGHS model that grows and shrinks and keeps its basis.
 
     Cuts are rows of the reduced problem (dual simplex) or columns of its dual (primal simplex). Columns are
-    faster, up to twice, once there are several times more cuts than variables; rows, up to four times, where
-    the variables outnumber the cuts. "auto" takes columns up to 100 variables.
+    up to twice as fast if there are several times more cuts than variables, rows up to four times as fast if
+    there are more variables than cuts. "auto" uses columns up to 100 variables.
     """
 
     name = "highs"
@@ -66,7 +67,7 @@ class HighsMaster:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the reduced problem is a linear programme, else why not."""
+        """Return None if the reduced problem is a linear programme, else the reason, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"
         if reduced.linear is None:
@@ -89,7 +90,7 @@ class HighsMaster:
         return MasterSolution(None, None, status, message)
 
     def _follow(self, rows: Rows) -> bool:
-        """Delete the rows that are gone from the model, append the new ones; tell whether HiGHS took them."""
+        """Update the rows of the model; tell whether HiGHS accepted the new ones."""
         if not self._settled:
             cuts = rows.slopes[rows.blocks != HALF_SPACE]
             self._scale = objective_scale(rows.slopes, rows.offsets, rows.blocks)
@@ -113,12 +114,12 @@ class HighsMaster:
 
 
 class Differences:
-    """Regularizer and set as a linear programme in which each x_j at a cost c_j |x_j| is p_j - q_j at c_j.
+    """Regularizer and set as a linear programme in which x_j with a cost c_j |x_j| is p_j - q_j, both at c_j.
 
-    p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has the rows of the
-    set alone, because with a row for each side of an absolute value the simplex method takes a pivot for
-    every such row from a cold start. Without `split` it is `ReducedProblem.linear`, because in columns of the
-    dual p and q double the entries of each cut.
+    p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has only the rows of
+    the set: with a row for each side of an absolute value, the simplex method would need a pivot for every
+    such row from a cold start. Without `split` it is `ReducedProblem.linear`, because in columns of the dual
+    p and q would double the entries of each cut.
     """
 
     def __init__(self, reduced: ReducedProblem, split: bool):
@@ -153,9 +154,9 @@ class Differences:
         return self._signs @ columns if self._costs.size else columns
 
     def multipliers(self, own: Array, reduced_costs: Array) -> Array:
-        """Return the multipliers of the rows of `ReducedProblem.linear`, which absolute values have, too.
+        """Return the multipliers of the rows of `ReducedProblem.linear`, which include absolute values.
 
-        Those of the two rows of |x_j| combine to the slope along x_j that remains, at most its cost.
+        The two rows of |x_j| combine to the residual slope along x_j, which is at most its cost.
         """
         if not self._costs.size:
             return own
@@ -170,8 +171,8 @@ class Differences:
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
-    The costs of the form are multiplied by `scale`. A new row keeps the last basis dual feasible, so the dual
-    simplex method continues from it.
+    The costs of the form are multiplied by `scale`. The last basis stays dual feasible when a row is added,
+    so that the dual simplex method continues from it.
     """
 
     def __init__(self, form: Differences, n_blocks: int, scale: float):
@@ -189,7 +190,7 @@ class RowLayout:
         self.model = living_model(programme, DUAL_SIMPLEX)
 
     def extend(self, slopes: Any, offsets: Array, blocks: Array) -> bool:
-        """Append rows; tell whether HiGHS took them."""
+        """Append rows; tell whether HiGHS accepted them."""
         starts, indices, values = entries(slopes, blocks, self._width)
         lower = np.full(blocks.size, -np.inf)
         status = self.model.addRows(blocks.size, lower, -offsets, values.size, starts, indices, values)
@@ -212,8 +213,8 @@ class ColumnLayout:
     """min <b, y> - <offsets, m> over multipliers m >= 0 of the cuts and y of the form's sides.
 
     There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
-    per block, by which the multipliers of its cuts sum to 1. A new column keeps the last basis primal
-    feasible, so the primal simplex method continues from it.
+    per block, which makes the multipliers of its cuts sum to 1. The last basis stays primal feasible when a
+    column is added, so that the primal simplex method continues from it.
     """
 
     def __init__(self, form: Differences, n_blocks: int, scale: float):
@@ -234,7 +235,7 @@ class ColumnLayout:
         self.model = living_model(programme, PRIMAL_SIMPLEX)
 
     def extend(self, slopes: Any, offsets: Array, blocks: Array) -> bool:
-        """Append columns; tell whether HiGHS took them."""
+        """Append columns; tell whether HiGHS accepted them."""
         starts, indices, values = entries(slopes, blocks, self._width)
         ends = np.zeros(blocks.size), np.full(blocks.size, np.inf)
         status = self.model.addCols(blocks.size, -offsets, *ends, values.size, starts, indices, -values)
@@ -251,7 +252,7 @@ class ColumnLayout:
 
 
 def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, Array]:
-    """Return rows (or columns) as HiGHS takes them: where each starts, indices and values.
+    """Return rows (or columns) in the format of HiGHS: where each starts, indices and values.
 
     They are <slope, x> - xi_k for cuts, <slope, x> for half-spaces; xi_k has the index n_columns + k.
     """
@@ -274,7 +275,7 @@ def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, A
 
 
 class SilentHighs(highspy.Highs):
-    """A HiGHS model that prints nothing, not even its name when callbacks are enabled, as they are first."""
+    """A HiGHS model that prints nothing, not even its name, which it prints when callbacks are enabled."""
 
     def enableCallbacks(self) -> None:
         """Be silent, then enable callbacks."""
@@ -285,15 +286,15 @@ class SilentHighs(highspy.Highs):
 def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
     """Return a silent HiGHS model, without presolve so that its basis is kept.
 
-    The simplex methods are serial ones. The option `threads` is left alone: HiGHS refuses to solve with other
-    threads than those of the first model of the process, which need not be ours.
+    The simplex methods are serial ones. The option `threads` is not set, because HiGHS refuses another number
+    of threads than the first model of the process had, which another package may have built.
     """
     model = SilentHighs()
     options = {
         "presolve": "off",
         "solver": "simplex",
         "simplex_strategy": strategy,
-        "small_matrix_value": 1e-12,  # the least that HiGHS takes
+        "small_matrix_value": 1e-12,  # the least value that HiGHS accepts
     }
     for name, value in options.items():
         model.setOptionValue(name, value)
@@ -312,13 +313,13 @@ def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
 def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     """Solve from the last basis; if that fails, from scratch, then from scratch with a looser tolerance.
 
-    HiGHS perturbs costs and bounds against cycling. A warm start loses by that, up to a factor 2 on
-    degenerate problems, so the first attempt does without, within a limit of iterations. The others have a
-    more generous one: the simplex method takes a few times as many iterations as there are rows and columns,
-    or it runs in circles.
+    HiGHS perturbs costs and bounds against cycling, which makes a warm start up to twice as slow on
+    degenerate problems. The first attempt therefore does not perturb, within a limit of iterations. The limit
+    of the others is larger: the simplex method takes a few times as many iterations as there are rows and
+    columns, or it cycles.
 
-    Only a solve from scratch is believed when it says infeasible or unbounded. The message is what HiGHS
-    said, unless it found an optimum.
+    "Infeasible" and "unbounded" are believed only after a solve from scratch. The message is the status of
+    HiGHS, unless it found an optimum.
     """
     limit = _usual_iterations(model)
     _configure(model, _TIGHT, perturbation=0.0)
@@ -341,12 +342,12 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
 
 
 def _usual_iterations(model: highspy.Highs) -> int:
-    """Return a limit that a warm start which makes progress keeps: it takes fewer, by experience."""
+    """Return a limit of iterations that warm starts reach only if they cycle, as measured."""
     return 1000 + 20 * (model.getNumRow() + model.getNumCol())
 
 
 def _without_costs(model: highspy.Highs) -> MasterStatus | None:
-    """Tell an unbounded from an infeasible programme: only the latter stays unsolved without costs."""
+    """Distinguish an unbounded from an infeasible programme: without costs only the former can be solved."""
     cost = np.array(model.getLp().col_cost_)
     set_costs(model, np.zeros_like(cost))
     _run(model, _CYCLING * _usual_iterations(model))
@@ -361,7 +362,7 @@ def set_costs(model: highspy.Highs, cost: Array) -> None:
 
 
 def _run(model: highspy.Highs, limit: int) -> None:
-    """Solve within a limit of iterations, in slices of time that go on from each other's basis."""
+    """Solve within a limit of iterations, in slices of time that continue from the last basis."""
     seconds = _SLICE
     while limit > 0:
         model.setOptionValue("simplex_iteration_limit", limit)

@@ -1,4 +1,4 @@
-"""The master for many blocks: an interior point method whose linear systems are of the order of x."""
+"""The master for many blocks: an interior point method with linear systems in x alone."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 100
-"""Most steps of a solve, because rounding errors could keep it from ending."""
+"""Most steps of a solve, because rounding errors could prevent its end."""
 _EXACT = 1e-11
-"""Gap and residuals relative to their terms that end a solve, because smaller ones are rounding errors."""
+"""Gap and residuals relative to their terms at which a solve ends, because smaller ones are rounding
+errors."""
 _CREDIBLE = 1e-7
 """Gap of an accepted answer relative to its terms, because rounding errors may end the steps above
 `_EXACT`."""
 _BACK = 0.995
-"""Share of the way to the boundary in a step, because slacks and multipliers must stay positive."""
+"""Share of the distance to the boundary in a step, because slacks and multipliers must stay positive."""
 
 
 class InteriorPoint:
     """Solves the reduced problem with a diagonal quadratic g + prox by Mehrotra's predictor-corrector method.
 
-    The problem is that of heights t, one for each block, and of x:
+    The variables are x and a height t for each block:
 
         min  sum_k t_k + 1/2 ||x - middle||_W^2   s.t.  t_k >= <A_i, x> + b_i for the rows i of block k,
 
     and half-spaces and bounds of x. The heights are eliminated block by block, so that the matrix of a step
-    is W + sum_i d_i a_i a_i' with the rows a_i less the weighted mean of their block, of shape (dim, dim).
+    is W + sum_i d_i a_i a_i', of shape (dim, dim), where a_i is a row minus the weighted mean of its block.
     See S. Mehrotra, SIAM J. Optim. 2, 1992, doi:10.1137/0802028.
     """
 
     name = "interior_point"
     least_blocks, blocks_per_coordinate = 100, 5
-    """It takes problems with so many blocks: its steps cost rows x dim^2, those of an active set, of which
-    each block has a row, blocks^2, and they are more than blocks."""
+    """Least number of blocks, and per coordinate, because its steps cost rows x dim^2, while those of an
+    active set cost more than blocks^2: each block has a row in the set."""
 
     def __init__(self, reduced: ReducedProblem):
         self._n_blocks = reduced.n_blocks
@@ -60,7 +61,7 @@ class InteriorPoint:
 
     @classmethod
     def refusal(cls, reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
         if reduced.n_blocks < max(cls.least_blocks, cls.blocks_per_coordinate * reduced.dim):
             return "the risk has few blocks"
         quadratic, form = reduced.quadratic, reduced.polyhedron
@@ -75,7 +76,7 @@ class InteriorPoint:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is the absolute error of the optimal value that may remain."""
+        """Solve; `accuracy` is the allowed absolute error of the optimal value."""
         cuts = rows.blocks != HALF_SPACE
         if not np.bincount(rows.blocks[cuts], minlength=self._n_blocks).all():
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
@@ -122,12 +123,12 @@ class _Newton:
 
 
 def _sums(values: Array, group: Array, n_blocks: int) -> Array:
-    """Return the sums over the blocks, without the half-spaces."""
+    """Return the sums over the blocks, without half-spaces."""
     return np.bincount(group, values, minlength=n_blocks + 1)[:n_blocks]
 
 
 def _room(values: Array, step: Array) -> float:
-    """Return how far one can go until a value is zero."""
+    """Return the longest step for which all values stay nonnegative."""
     falling = step < 0.0
     return float(np.min(values[falling] / -step[falling], initial=math.inf))
 
@@ -135,9 +136,9 @@ def _room(values: Array, step: Array) -> float:
 def _solve(
     A: Array, b: Array, blocks: Array, n_blocks: int, weights: Array, middle: Array, accuracy: float
 ) -> tuple[Array, Array, float, float]:
-    """Return x, the multipliers of the rows, and the gap that is left, with the size of its terms."""
+    """Return x, the multipliers of the rows, and the remaining gap, with the size of its terms."""
     cuts = blocks != HALF_SPACE
-    group = np.where(cuts, blocks, n_blocks)  # the half-spaces are a group of height zero
+    group = np.where(cuts, blocks, n_blocks)  # half-spaces are one more group, of height zero
     x, heights = middle, A @ middle + b
     spread = float(np.abs(heights).max()) or 1.0
     t = np.full(n_blocks + 1, -np.inf)

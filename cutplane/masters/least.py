@@ -1,4 +1,4 @@
-"""Inner minima without a closed form, proven by multipliers that a solver found."""
+"""Inner minima without a closed form, proven by the multipliers of a solver."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from cutplane.masters.certificates import InnerMinimum
 
 _SIZES = 1.0, 2.0**20
-"""Sizes of the largest cost as HiGHS sees it, because its reduced costs may have the wrong sign by 1e-9,
-which is charged over the whole range of a variable; the larger size makes them last bits, where the smaller
-is not enough."""
+"""Sizes to which the largest cost is scaled for HiGHS, because its reduced costs may have the wrong sign by
+1e-9, which lowers the bound over the whole range of a variable. The larger size, used where the smaller is
+not enough, makes these errors as small as rounding."""
 _KEPT = 30
 """Solutions that are kept, because a product with them takes a hundredth of a linear programme."""
 
@@ -36,8 +36,8 @@ _KEPT = 30
 class SolvedMinimum:
     """v -> a lower bound of min over x in X0 of g(x) + <v, x>.
 
-    It is proven by multipliers of the rows of X0, which a master has found already or a linear programme
-    finds, or by the dual point of a cone programme.
+    Its proof are multipliers of the rows of X0, given by a master or computed by a linear programme, or the
+    dual point of a cone programme.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SolvedMinimum:
 
     @property
     def doubt(self) -> float:
-        """How far above the last value the true one may be: the gap that a solver left."""
+        """A bound of the error of the last value: the gap of its solver."""
         return 0.0 if self._inner is None else self._inner.doubt
 
     def __call__(
@@ -78,11 +78,11 @@ class SolvedMinimum:
         budget : float
             An upper bound of g at the solution of the whole problem.
         held : ndarray, optional
-            Multipliers of the rows of the set's linear form, which may spare a solve.
+            Multipliers of the rows of the set's linear form, which may make a solve unnecessary.
         extent : float, default 0.0
-            What is known of the size of the solution of the whole problem, in its largest coordinate.
+            The largest absolute coordinate of the solution of the whole problem, as far as it is estimated.
         lower : float, optional
-            A value that need not be reached: -inf may be returned for one that is not above it.
+            -inf may be returned for a minimum that is at most this value.
         """
         if self._programme is not None:
             self.is_used = True
@@ -128,8 +128,8 @@ class SolvedMinimum:
         """Return a lower bound of min over x in X0 of g(x) + <v, x>, from any multipliers y of its rows R.
 
         It is sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i + min over the box of g(x) + <v - R'y, x>, whose
-        last term has a closed form. The rounding error of the slope of coordinates that neither g nor the box
-        bounds is charged over the distance `reach`.
+        last term has a closed form. In coordinates that neither g nor the box bounds, the rounding error of
+        the slope lowers the bound by its product with `reach`.
         """
         form = self._form
         assert form is not None
@@ -163,8 +163,8 @@ class LinearMinimum:
         sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i
             + min over lower <= u <= upper of <cost + (v, 0) - rows' y, u>,
 
-    which is the minimum if y belongs to an optimal basis. HiGHS computes y unless it is given. The
-    form is the regularizer's, merged with the set's.
+    which is the minimum if y belongs to an optimal basis. HiGHS computes y unless it is given. The form is
+    the merged form of regularizer and set.
     """
 
     def __init__(self, form: LinearForm):
@@ -178,8 +178,8 @@ class LinearMinimum:
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
 
-        Where u is unbounded, the rounding error of its slope is charged: over the distance `reach` for x, and
-        over ten times the solution for auxiliaries, because nothing else bounds them.
+        Where u is unbounded, the rounding error of its slope lowers the bound: by its product with `reach`
+        for x, and with ten times the solution for auxiliaries, because nothing else bounds these.
         """
         dim, v = v.size, self._costs(v)
         distances = np.full(v.size, reach)
@@ -207,7 +207,7 @@ class LinearMinimum:
         return best
 
     def is_at_most(self, v: Array, value: float) -> bool:
-        """Tell whether a solution of an earlier call shows that the minimum is at most this value."""
+        """Tell whether a solution of an earlier call proves that the minimum is at most this value."""
         if not self._solutions or value == -math.inf:
             return False
         return bool((np.array(self._solutions) @ self._costs(v)).min() <= value)

@@ -29,9 +29,9 @@ class _Rest(NamedTuple):
 def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
     """Solve min f(x) + g(x) over x in X0 by Clarabel; None if it is no quadratic programme, or not solved.
 
-    The risk has a `ProgrammeForm`, X0 a linear form, and g a linear or a separable one or a Hessian. The cut
-    of the risk, and its offset, come from the multipliers of its rows through its own conjugates, and what g
-    and X0 add from those of the other rows, nothing from the solver's objective.
+    The risk needs a `ProgrammeForm`, X0 a linear form, and g a linear form, a separable form or a Hessian.
+    The cut of the risk is computed from the multipliers of its rows through its conjugates, the bound of g
+    over X0 from the other multipliers, and nothing from the solver's objective.
     """
     stated = ask(risk, Capability.PROGRAMME)
     rest = None if stated is None else _rest_of(reduced)
@@ -76,9 +76,9 @@ def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
 
 
 def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
-    """Return what multipliers of the rows prove of min over x in X0 of g(x) + <v, x>, if H is diagonal.
+    """Return the lower bound of g(x) + <v, x> over X0 that multipliers of the rows prove, if H is diagonal.
 
-    What is left of a slope where u is unbounded is charged over ten times the size of the solution.
+    Where u is unbounded, the residual slope lowers the bound by its product with ten times the solution.
     """
     form, dim = rest.linear, v.size
     if sparse.coo_array(sparse.triu(rest.H, 1)).nnz:
@@ -103,9 +103,9 @@ def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
 
 
 def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
-    """Return a minimiser and the multipliers of the rows, positive where the lower side holds; or None.
+    """Return a minimiser and the multipliers of the rows, positive where the lower side is active; or None.
 
-    It is solved in u / unit, where sides are of the size of 1, and costs are.
+    The programme is solved in u / unit, where sides and costs have a size of about 1.
     """
     import clarabel
 
@@ -116,7 +116,7 @@ def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
     solver: Any = clarabel
     n_equations, A = sides.n_equations, sides.A.tocsc()
     cones = [solver.ZeroConeT(n_equations), solver.NonnegativeConeT(sides.b.size - n_equations)]
-    for settings in (tolerances("CLARABEL"), {}):  # looser where the last digits are out of reach
+    for settings in (tolerances("CLARABEL"), {}):  # looser where the tightest tolerance is out of reach
         status, _, u, z = by_clarabel(H / height, form.cost / height, A, sides.b, cones, settings)
         if status is MasterStatus.SOLVED:
             return unit * u, (height / unit) * sides.multipliers(z, form.row_lower.size)

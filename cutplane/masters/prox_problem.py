@@ -18,9 +18,9 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 _REFINEMENTS = 50
-"""Solves from exact gradients, because each except the last gains digits."""
+"""Most solves from exact gradients, because each except the last gains digits."""
 _EXACT = 1e-13
-"""Gap relative to the terms of the objective that ends a solve, because it is rounding error."""
+"""Gap relative to the terms of the objective at which a solve ends, because it is rounding error."""
 _ROUNDING = 1e-12
 """Violation of a constraint relative to its terms that counts as zero, because it is rounding error."""
 _CREDIBLE = 1e-7
@@ -30,32 +30,32 @@ _CREDIBLE_IN_BOX = 1e-9
 _RESOLUTION = 1e-16
 """Error of a number relative to itself, because float64 has 16 digits."""
 _FAR = 1e3
-"""Distance, relative to the half-spaces' distances, without a common point from which they are infeasible,
-because a rounded combination of them excludes no farther points."""
+"""Distance without a common point, relative to the half-spaces' distances, at which these count as
+infeasible, because a rounded combination of them excludes no farther points."""
 _KEPT = 2**15
-"""Entries from which x is compared with the last one, because a product with the rows costs more."""
+"""Entries above which x is compared with the last one, because a product with the rows costs more."""
 _ROUNDS = 15
 """Newton steps from the last active bounds, because two or three usually suffice."""
 _LAST_ROUNDS = 60
-"""Newton steps at the end of the path, because no other way follows."""
+"""Newton steps at the end of the path, because no other method follows."""
 _PATH = tuple(10.0**k for k in range(6, 0, -1))
 """Stiffness of the problems of the path, because each solution is a close start for the next problem."""
 _ENDLESS = 1e100
-"""Length of a line search that does not end, because a bounded dual turns earlier."""
+"""Length at which a line search counts as unbounded, because a bounded dual has its maximum before."""
 _LEAP = 1e3
 """Largest factor of a step without a bracket, because the pieces ahead are unknown."""
 _SUMMED = 2e-14
 """Rounding error of a sum relative to its terms, because some hundred of them add up."""
 _BRACKET = 2.0**-50
-"""Relative width of a bracket that ends a search, because its ends are neighbouring numbers."""
+"""Relative width of a bracket at which a search ends, because its ends are neighbouring numbers."""
 _AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0
-"""Pieces of coordinates that are fixed, above 1 because signs stand for the free ones."""
+"""Codes of coordinates that are fixed, above 1 because the codes of the free ones are signs."""
 
 
 class Answer(NamedTuple):
     """The status of a solve and the minimiser.
 
-    `ray` holds multipliers of half-spaces that exclude each other, and `v` A'a if it is computed already.
+    `ray` holds multipliers of half-spaces that exclude each other, and `v` A'a if it was computed.
     """
 
     status: MasterStatus
@@ -69,8 +69,8 @@ class ProxProblem:
     """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
 
     The inverse of M = diag(weights of g + weight) is t times the metric of the dual, so that a change of t
-    alone costs nothing where all weights are equal. Coordinates without a weight in g, if others have one,
-    are `unweighted`.
+    alone costs nothing where all weights are equal. If only some coordinates have no weight in g, these are
+    `unweighted`.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm):
@@ -88,11 +88,11 @@ class ProxProblem:
         self._metric_of: tuple[float, float] | None = None
 
     def forget(self) -> None:
-        """Forget the products with the rows."""
+        """Discard the products with the rows."""
         self._known = None
 
     def values(self, rows: Rows, x: Array) -> Array:
-        """Return the value of every row at x; only new rows are multiplied if x is that of the last call."""
+        """Return the value of every row at x; only new rows are multiplied if x has not changed."""
         if not x.any():
             return rows.offsets
         slopes = rows.slopes
@@ -112,7 +112,7 @@ class ProxProblem:
         return True
 
     def free_part(self, step: Array) -> Array:
-        """Return a step without the coordinates that are at a bound at the last solution."""
+        """Return a step with zeros in the coordinates that are at a bound at the last solution."""
         return step
 
     def step_size(self, rows: Rows, weight: float, kappa: float = 0.0) -> float:
@@ -175,7 +175,7 @@ class ProxProblem:
         return bool(np.any(excess[violated] > tolerance * sizes))
 
     def _refine(self, rows: Rows, x: Array, base: Array, t: float, tol: float) -> tuple[int, float, Array]:
-        """Continue from gradients computed at x, which are more exact than those by the Gram matrix."""
+        """Continue from gradients computed at x, which are more exact than those of the Gram matrix."""
         dual = self.dual
         status, gap = active_set.STALLED, np.inf
         for _ in range(_REFINEMENTS):
@@ -188,7 +188,7 @@ class ProxProblem:
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
-        """Check that the half-spaces of the ray, combined, exclude every point within a long distance."""
+        """Check that the half-spaces, combined by the ray, exclude every point within a long distance."""
         dual = self.dual
         free = dual.support
         ray = np.zeros(dual.count)
@@ -212,10 +212,10 @@ class BoundedProblem(ProxProblem):
     """`ProxProblem` with <costs, |x|> added, over lower <= x <= upper; every weight of g + prox is positive.
 
     For multipliers a the minimiser x(a) is middle - inv(M) A'a, shrunk towards zero by inv(M) costs, and
-    clipped. The dual is concave, once differentiable and piecewise quadratic. A Newton step solves it by the
-    active set, with the coordinates fixed that are at a bound or, for their cost, at zero; an exact line
-    search makes the dual ascend, so that finitely many steps suffice. Where M is so weak that steps are
-    short, the solution is followed from that of a stiffer M.
+    clipped. The dual is concave, once differentiable and piecewise quadratic. A Newton step is a solve of the
+    active-set method in which the coordinates at a bound or, because of their cost, at zero are fixed. An
+    exact line search makes the dual increase, so that finitely many steps suffice. Where M is so weak that
+    steps are short, the solution is followed from a stiffer M.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm, lower: Array, upper: Array):
@@ -224,7 +224,7 @@ class BoundedProblem(ProxProblem):
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
-        """Each coordinate's sign (0 without a cost), or _AT_LOWER, _AT_UPPER or _AT_ZERO."""
+        """Per coordinate a sign (0 without a cost), or _AT_LOWER, _AT_UPPER or _AT_ZERO."""
         self._at_bound = np.zeros_like(lower)
         self.dual.metric = self._pattern
 
@@ -326,7 +326,7 @@ class BoundedProblem(ProxProblem):
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, accuracy: float, at_the_end: bool) -> bool:
-        """Tell whether x is feasible with a gap within the accuracy or rounding, of which more at the end."""
+        """Tell whether x is feasible with a gap within the accuracy or rounding, larger `at_the_end`."""
         a, offsets = np.abs(self.dual.multipliers), np.abs(rows.offsets)
         heights = products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(self.dual.multipliers @ heights))
@@ -343,7 +343,7 @@ def line_maximum(middle, scale, shift, v, dv, lower, upper, constant, limit):
 
         constant + <dv, x(s)>,  x(s) = middle - scale (v + s dv), moved towards zero by shift and clipped,
 
-    piecewise linear, by Newton's method on the derivative inside a bracket; inf if it grows for ever.
+    piecewise linear, by Newton's method on the derivative inside a bracket; inf if it is unbounded.
     """
     low = 0.0
     high = limit

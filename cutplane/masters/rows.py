@@ -1,4 +1,4 @@
-"""Rows: sides of linear forms, changes since a master last saw them, copies in other units, products."""
+"""Rows of masters: sides of linear forms, changes since the last solve, scaled copies, products."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cutplane.proof.evidence import row_sizes
 _ROUNDING = 1e-14
 """Least unit of slopes relative to the offsets, because smaller slopes are lost in their rounding errors."""
 _LONG = 1000
-"""Columns from which some are gathered, because gathering does not pay for fewer."""
+"""Columns above which some are gathered, because gathering does not pay for fewer."""
 _SPARSE = 8
-"""Columns per gathered one, because it takes about as long as so many that are read in order."""
+"""Columns per gathered one, because gathering one takes about as long as so many that are read in order."""
 
 
 class Sides(NamedTuple):
     """A linear form as A u <= b: equations first, then lower sides, negated (`signs` -1), then upper ones.
 
-    `rows` numbers the row of the form of each side, and the number of rows + j stands for a bound of u_j.
+    `rows` is the row of the form for each side; the number of rows + j stands for a bound of u_j.
     """
 
     A: sparse.csr_array
@@ -65,7 +65,7 @@ def survivors(known: Array, ids: Array) -> Array:
 class FollowedRows:
     """Copies of the rows of a pool, after some fixed rows with negative ids.
 
-    Only new rows are copied, with slopes and offsets restated by `stated` if it is given.
+    Only new rows are copied, with slopes and offsets transformed by `stated` if it is given.
     """
 
     def __init__(self, slopes: Array, offsets: Array, blocks: Array, stated: Any = None):
@@ -110,7 +110,7 @@ def grown(array: Array, capacity: int, square: bool = False) -> Array:
 
 
 def is_finite(rows: Rows) -> bool:
-    """Tell whether every entry of the rows is finite, and small enough to be summed."""
+    """Tell whether every entry of the rows is finite, and small enough for their sum."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(rows.slopes.sum() + rows.offsets.sum()))
 
@@ -130,8 +130,8 @@ def objective_scale(slopes: Any, offsets: Array, blocks: Array) -> float:
 def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
     """Return a factor per row: `scale` for cuts, and a power of two that scales a half-space's slope to 1.
 
-    If the objective is multiplied by `scale` and each row by its factor, x stays the same, and multipliers
-    are those of the scaled rows times ``factors / scale``.
+    If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the
+    multipliers are those of the scaled rows times ``factors / scale``.
     """
     factors = np.full(blocks.shape[0], scale)
     half_spaces = blocks == HALF_SPACE

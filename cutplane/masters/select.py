@@ -1,4 +1,4 @@
-"""The masters there are, by name, and which of them may solve a reduced problem, the best first."""
+"""The masters by name, and those that can solve a reduced problem, the best first."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ _OWN = {
     "highs": "cutplane.masters.highs.HighsMaster",
     "entropy_dual": "cutplane.masters.entropy.EntropyMaster",
 }
-"""Where the classes are, which are imported when they are asked for, in the order of preference."""
+"""Import paths of the classes, in order of preference, because a class is imported when it is first
+needed."""
 _FALLBACKS = ("clarabel", "osqp", "scs")
-"""What cvxpy is asked for where they fail."""
+"""Solvers of cvxpy that are tried where the masters of the package fail."""
 
 
 @cache
 def own_kinds() -> tuple[MasterKind, ...]:
-    """Return our own masters, the best first; which accept a problem they say themselves."""
+    """Return the masters of the package, the best first; each says which problems it accepts."""
     places = [place.rpartition(".") for place in _OWN.values()]
     return tuple(getattr(import_module(module), name) for module, _, name in places)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Who solves the reduced problem, with options.
+    """The solver of the reduced problem, with options.
 
     Parameters
     ----------
     name : str, default "auto"
-        ``"auto"``; ``"simplex_qp"`` (own active-set method for a quadratic regularizer, with or without an l1
-        norm, or a prox term), ``"interior_point"`` (own method for the same, without, over many blocks),
-        ``"highs"`` (a living HiGHS model for linear programmes; its solver of quadratic ones is not used),
-        ``"smoothed_lp"`` (own Newton method for linear programmes over a large capped simplex),
-        ``"entropy_dual"`` (own Newton method for an entropy over a box or a simplex), ``"clarabel"`` (any
+        ``"auto"``; ``"simplex_qp"`` (an active-set method for a quadratic regularizer, with or without an l1
+        norm, or a prox term), ``"interior_point"`` (for the same without an l1 norm, over many blocks),
+        ``"highs"`` (an updated HiGHS model for linear programmes; its solver of quadratic ones is not used),
+        ``"smoothed_lp"`` (Newton's method for linear programmes over a large capped simplex),
+        ``"entropy_dual"`` (Newton's method for an entropy over a box or a simplex), ``"clarabel"`` (any
         cones, which cvxpy states once), or any other of ``cvxpy.installed_solvers()``, in any case, through
         cvxpy.
     options : dict, optional
@@ -70,12 +71,12 @@ class Backend:
 
     @property
     def solver(self) -> str | None:
-        """The cvxpy solver that was chosen; HiGHS is one too, for what our own master of it refuses."""
+        """The chosen cvxpy solver; also "highs", for problems that the package's HiGHS master refuses."""
         return None if self.name == "auto" or (self.name in _OWN and self.name != "highs") else self.name
 
     @property
     def kinds(self) -> list[MasterKind]:
-        """The masters to choose from, the chosen one first."""
+        """The available masters, the chosen one first."""
         chosen = [ConicSolver(self.solver, self.options)] if self.solver else []
         kinds = [*own_kinds(), *chosen, *map(ConicSolver, _FALLBACKS)]
         return sorted(kinds, key=lambda kind: kind.name != self.name)
@@ -83,7 +84,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class OwnMaster(Backend):
-    """A user's master, which is asked first; the others take over where it refuses or fails."""
+    """A user's master, which is tried first; the others solve where it refuses or fails."""
 
     kind: Any = None
 
@@ -96,20 +97,20 @@ class OwnMaster(Backend):
 
     @property
     def kinds(self) -> list[MasterKind]:
-        """The user's master, then ours."""
+        """The user's master, then the package's."""
         return [self.kind, *super().kinds]
 
 
 @dataclass(frozen=True)
 class ConicSolver:
-    """A solver of cvxpy as a kind of master: Clarabel on its own, others through cvxpy."""
+    """A solver of cvxpy as a kind of master: Clarabel directly, others through cvxpy."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     exact = False
 
     def refusal(self, reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if both pieces describe themselves to cvxpy, else why not; without importing it."""
+        """Return None if both pieces have a cvxpy form, else the reason; without importing cvxpy."""
         for piece in (reduced.regularizer, reduced.simple_set):
             if not offers(piece, Capability.CVXPY):
                 return f"{piece!r} has no cvxpy form"
@@ -147,7 +148,7 @@ def as_backend(backend: Any) -> Backend:
 
 
 def _name_of(kind: Any) -> str:
-    """Return the name of a user's master, or raise `InvalidInputError` if it is none."""
+    """Return the name of a user's master, or raise `InvalidInputError` if the object is none."""
     missing = [name for name in ("name", "refusal") if not hasattr(kind, name)]
     if not callable(kind):
         missing.append("__call__")
@@ -165,9 +166,9 @@ def _name_of(kind: Any) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A master that accepts a kind of reduced problem, not yet built; one name is one living master.
+    """A master that accepts a kind of reduced problem, not yet built; one name is one master of a run.
 
-    If `exact`, its answers are so up to rounding: where they get a run no further, no other's do.
+    If `exact`, its answers are exact up to rounding: where they make no progress, no other master's do.
     """
 
     name: str
@@ -195,7 +196,7 @@ def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
 
 
 def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Candidate:
-    """Return the first of the candidates, without trying the others; it is found once."""
+    """Return the first of the candidates without trying the others; it is cached."""
     try:
         return reduced.first_masters[stabilization, backend]
     except KeyError:

@@ -31,29 +31,29 @@ from cutplane.regularizers.separable import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
 _MANY = 2000
-"""Rows of a set, because their Gram matrix takes 32 MB."""
+"""Most rows of a set, because their Gram matrix takes 32 MB."""
 
 _ROUNDS = 100
-"""Steps of a level search, because so many bisect a ratio of 1e30 to the last digit."""
+"""Most steps of a level search, because so many bisect a ratio of 1e30 to the last digit."""
 _PATIENCE = 10
 """Newton steps from below without a lower end of the bracket, because later ones need one to end."""
 _ROUNDING = 1e-14
 """Violation of a level relative to the terms that counts as zero, because it is rounding error."""
 _LEAP, _DROP = 100.0, 0.01
-"""Factors of tau without an upper and without a lower end of the bracket, because there is no middle."""
+"""Factors of tau without an upper and without a lower end of the bracket, because it then has no middle."""
 _FAR = 1e9
 """Distance relative to the step within which an infeasible level is excluded, because a slope that is not
 exactly zero excludes no farther points."""
 _STILL = 1e-12
-"""Speed relative to the step's square that counts as zero, because it is rounding error."""
+"""Speed relative to the squared step that counts as zero, because it is rounding error."""
 _NEGLIGIBLE = 1e-14
-"""Longest step by the slopes relative to the distance of the answer that ends a search, because it is
+"""Longest step by the slopes, relative to the distance of the answer, at which a search ends, because it is a
 rounding error of that distance."""
 _BRACKET = 4e-16
-"""Relative width of a bracket that ends a search, because its ends are neighbouring numbers."""
+"""Relative width of a bracket at which a search ends, because its ends are neighbouring numbers."""
 
 _STEPS = 60
-"""Steps of the centre of unweighted coordinates, because a few suffice with the right stiffness."""
+"""Most steps of the centre of unweighted coordinates, because a few suffice with the right stiffness."""
 _STIFFNESS = 1e3
 """Spread of the rows in unweighted coordinates relative to the other ones, because a small weight around the
 centre needs few steps."""
@@ -61,11 +61,11 @@ _FALLING, _BOOST = 0.3, 30.0
 """Ratio of successive slopes above which the stiffness grows, and its factor, because a smaller weight needs
 fewer steps."""
 _ZERO = 1e-15
-"""Mean slope relative to its terms that is zero, because it is rounding error."""
+"""Mean slope relative to its terms that counts as zero, because it is rounding error."""
 _ACCEPTED = 1e-12
 """Mean slope relative to the largest ones that is accepted, because it decreases no further."""
 _HULL = 1e-9
-"""Mean slope relative to its terms that can be zero, because a solve minimises its square up to rounding."""
+"""Mean slope relative to its terms that may be zero, because a solve minimises its square up to rounding."""
 _SAME = 1e-12
 """Spread relative to the mean square that counts as zero, because it is a difference of rounded numbers."""
 
@@ -82,8 +82,8 @@ class SimplexQP:
     solve costs one product of the rows with each new row, and microseconds. For a level constraint it
     searches for the weight of a prox term. Unweighted coordinates, such as an unregularised bias, get a
     weight around a centre that converges to the solution. Bounds on x and an l1 norm need a Newton method
-    whose steps are such solves, and rows of a polyhedron are half-spaces. Answers are exact up to rounding
-    or the requested accuracy, or failures.
+    whose steps are such solves, and rows of a polyhedron are half-spaces. Answers are exact up to rounding or
+    the requested accuracy; otherwise the status is a failure.
     """
 
     name = "simplex_qp"
@@ -103,7 +103,7 @@ class SimplexQP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason why not, as a clause."""
+        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
         if reduced.separable is None:
             return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
         weights, costs = reduced.separable.quadratic.weights, reduced.separable.costs
@@ -120,9 +120,9 @@ class SimplexQP:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is the absolute error of the optimal value that may remain.
+        """Solve; `accuracy` is the allowed absolute error of the optimal value.
 
-        Half-spaces are met up to rounding whatever the accuracy, and a level up to the accuracy.
+        Half-spaces are satisfied up to rounding for any accuracy, and a level up to the accuracy.
         """
         problem, dual = self._problem, self._problem.dual
         factor, own = 1.0, 0
@@ -155,8 +155,8 @@ class SimplexQP:
 class LevelSearch:
     """The projection of a centre on {model(x) + g(x) <= level}, by a search for the level's multiplier tau.
 
-    x(tau) minimises the reduced problem with a prox term of weight 1 / tau. The model + g there decreases in
-    tau, piecewise linearly if g = 0, so that finitely many Newton steps inside a bracket suffice.
+    x(tau) minimises the reduced problem with a prox term of weight 1 / tau. The model + g at x(tau) decreases
+    in tau, piecewise linearly if g = 0, so that finitely many Newton steps inside a bracket suffice.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -166,7 +166,7 @@ class LevelSearch:
     def solve(self, rows: Rows, centre: Array, level: float, accuracy: float) -> tuple[Answer, float]:
         """Return the answer, and the factor from the dual's multipliers to those of the level constraint.
 
-        It is exact for a level that differs from the given one by at most the accuracy.
+        The answer is exact for a level that differs from the given one by at most the accuracy.
         """
         problem, dual = self._problem, self._problem.dual
         values = problem.values(rows, centre)
@@ -222,8 +222,8 @@ class LevelSearch:
 class UnweightedCoordinates:
     """Proximal point method on the coordinates of weight zero, such as a bias, without a prox term.
 
-    They get a small weight around a centre, which becomes the solution until the aggregate slope on them is
-    zero up to rounding. `bounded` tells whether the reduced problem is known to be bounded in them.
+    They get a small weight around a centre. The solution becomes the next centre until the aggregate slope on
+    them is zero up to rounding. `bounded` tells whether the reduced problem was found to be bounded in them.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -281,7 +281,7 @@ class UnweightedCoordinates:
         return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
 
     def _stiffness_for(self, rows: Rows) -> float:
-        """Return kappa, chosen by the mean squared distance of the rows from their mean."""
+        """Return kappa, from the mean squared distance of the rows from their mean."""
         self._problem.step_size(rows, 0.0, 1.0)
         metric = self._problem.dual.in_metric(np.ones(rows.slopes.shape[1]))
         squares = metric * np.einsum("ij,ij->j", rows.slopes, rows.slopes) / rows.offsets.size
@@ -295,7 +295,7 @@ class UnweightedCoordinates:
 
 
 def _largest(numerator: Array, denominator: Array) -> float:
-    """Return the largest ratio, 0/0 being 0."""
+    """Return the largest ratio, where 0/0 counts as 0."""
     return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
 
 
@@ -309,14 +309,14 @@ class RowsOfSet(FollowedRows):
         super().__init__(self._sides.A.toarray(), -self._sides.b, blocks)
 
     def multipliers(self, own: Array) -> Array:
-        """Return those of the form's rows, given those of their sides."""
+        """Return the multipliers of the form's rows, given those of their sides."""
         return self._sides.multipliers(own, self._n_rows)
 
 
 def project_on_polyhedron(simple_set: Any, x: Array) -> Array | None:
-    """Return the projection of x, up to rounding; None if the set is none of few rows, or no answer is found.
+    """Return the projection of x, up to rounding; None if it fails, or the set is no polyhedron of few rows.
 
-    It is the reduced problem whose only cut is zero, with the prox term around x.
+    It solves the reduced problem whose only cut is zero, with the prox term around x.
     """
     if not offers(simple_set, Capability.LINEAR_FORM):
         return None

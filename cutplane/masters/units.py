@@ -25,8 +25,8 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 
 _LARGE, _SMALL = 1e6, 1e-3
-"""Sizes in units of the present one beyond which it changes, because tolerances of 1e-9 of the unit are below
-the rounding of larger numbers, and smaller ones lose their digits."""
+"""Sizes, in current units, at which the unit changes, because a tolerance of 1e-9 units is below the rounding
+error of larger numbers, and smaller numbers lose digits."""
 _SPREAD = 1e3
 """Ratio of a solution to the unit beyond which too many digits are lost, because each factor 10 loses one."""
 _NOTHING = 1e-6
@@ -39,7 +39,7 @@ _LAST_POWER = 256
 
 
 def unit_of(size: float) -> float:
-    """Return the power of two next to a size, or the nearest one whose square is a number."""
+    """Return the power of two next to a size, within the range where its square is a number."""
     return math.ldexp(1.0, max(-_LAST_POWER, min(math.frexp(size)[1], _LAST_POWER)))
 
 
@@ -56,7 +56,7 @@ class Unit:
     height: float = 1.0
 
     def fits(self, size: float, height: float) -> bool:
-        """Tell whether numbers of these sizes are close to the units; zero is."""
+        """Tell whether numbers of these sizes are close to the units; zero always is."""
         return all(
             mine * _SMALL <= number <= mine * _LARGE or not number
             for mine, number in ((self.size, size), (self.height, height))
@@ -94,12 +94,12 @@ class Unit:
 
     @property
     def is_one(self) -> bool:
-        """Whether nothing changes."""
+        """Whether both units are 1."""
         return self.size == self.height == 1.0
 
 
 class StatedRows:
-    """The rows of a pool in a unit; dense ones are copied once, because a copy is a pass over the pool."""
+    """The rows of a pool in other units; dense rows are copied once, because a copy reads the whole pool."""
 
     def __init__(self, unit: Unit):
         self.unit = unit
@@ -128,7 +128,7 @@ class StatedRows:
 
 
 def piece_in_unit(piece: Any, unit: float) -> Any:
-    """Return a regularizer or a set at x = unit * u, as one in u."""
+    """Return the piece u -> piece(unit * u), for a regularizer or a set."""
     if unit == 1.0:
         return piece
     if offers(piece, Capability.UNIT):
@@ -139,7 +139,7 @@ def piece_in_unit(piece: Any, unit: float) -> Any:
 class PieceInUnit:
     """A regularizer u -> g(unit * u), or a set {u : unit * u is in X}, by its forms.
 
-    Other capabilities are withheld.
+    It withholds all other capabilities.
     """
 
     def __init__(self, piece: Any, unit: float):

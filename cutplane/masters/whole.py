@@ -20,19 +20,19 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import REACH
 
 _OF_GAP = 1e-6
-"""The tolerance of a conic solve for a relative gap of 1, because residuals are charged over ten times the
-size of solutions, and their sums, relative to the objective, are some thousand tolerances."""
+"""Tolerance of a conic solve divided by the relative gap, because residuals count over ten times the size of
+solutions, and their sums, relative to the objective, are some thousand tolerances."""
 _COARSEST = 1e-10
-"""The loosest tolerance, because interior points gain a digit or two in an iteration."""
+"""Loosest tolerance, because interior points gain a digit or two in an iteration."""
 _ENOUGH = 1e-6
 """Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
 _SAME = 1e-7
-"""Difference between the objective of a cone programme and the function that it states, relative to them,
-because auxiliaries are off by some thousand tolerances."""
+"""Relative difference between the objective of a cone programme and the function that it states, because
+auxiliaries are off by some thousand tolerances."""
 
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:
-    """Solve the whole problem by a conic solver of cvxpy, for a relative gap; 0 stands for last digits."""
+    """Solve the whole problem by a conic solver of cvxpy for a relative gap; 0 for the tightest tolerance."""
     tolerance = min(max(_OF_GAP * gap, LAST_DIGITS), _COARSEST)
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
@@ -58,7 +58,7 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0
 
 
 def image_form(risk: Any, x: Any) -> ImageForm:
-    """Return the image of a risk as cvxpy knows it; x itself if its cuts come from no multipliers."""
+    """Return the image of a risk as a cvxpy expression; x itself if its cuts have no multipliers."""
     kinds = Capability.DUAL_CUT, Capability.IMAGE_FORM
     if all(offers(risk, kind) for kind in kinds):
         return risk.cvxpy_image_form(x)
@@ -66,10 +66,10 @@ def image_form(risk: Any, x: Any) -> ImageForm:
 
 
 def _split(answer: Solved, backend: str, of_risk: Any, of_rest: Any, regularizer: Any) -> Whole:
-    """Read the two parts of the dual point: the rows that hold the image z, and the others.
+    """Split the dual point into two parts: the rows connected with the image z, and the others.
 
-    The rows of z = M x are left out; then each part is a cone programme of its own, and its dual point bounds
-    it as in `solve_conic`. Their multipliers are such that nothing is left of the residual at z.
+    Without the rows of z = M x, each part is a separate cone programme, and its dual point bounds it as in
+    `solve_conic`. The multipliers of these rows are chosen such that the residual at z is zero.
     """
     A, y = sparse.csc_array(answer.A), answer.y
     x, z = answer.values(of_rest), answer.values(of_risk)
@@ -130,10 +130,10 @@ def _risk_side(
 class Conjugate:
     """slope -> the offset of the highest cut of a risk over X0 with that slope: min of f(u) - <slope, u>.
 
-    It is certified by the dual point of a conic solve; -inf if there is none. The solve is one in u / unit,
-    where the unit is of the size of solutions and slopes are of the size of 1, as far as these are known. A
-    slope that a solver found may be outside the domain of the conjugate by its tolerance. Then the minimum is
-    that over a box ten times larger than solutions: `solve_conic` proves no more of other solves.
+    The dual point of a conic solve certifies it; -inf without one. The problem is solved in u / unit, where
+    solutions and slopes have a size of about 1, if estimates of these are given. By a solver's tolerance its
+    slope may lie outside the domain of the conjugate. The minimum is then computed over a box ten times
+    larger than solutions, because `solve_conic` proves no more of other solves.
     """
 
     def __init__(self, risk: Any, simple_set: Any, dim: int):
@@ -142,18 +142,15 @@ class Conjugate:
         self._stated: tuple[float, float, tuple[Any, ...]] = math.nan, math.nan, ()
         self._side = cp.Parameter(nonneg=True)
         self.doubt = 0.0
-        """How far above the last offset the highest one may be: the gap that the solver left."""
+        """A bound of the error of the last offset: the gap of its solver."""
 
     def __call__(
         self, slope: Array, extent: float = 0.0, steepest: float = 0.0, highest: float = 0.0
     ) -> float:
-        """Return the offset; `extent` is the size of solutions, the others are those of slopes and offsets.
-
-        They are 0 where they are not known.
-        """
+        """Return the offset, given the sizes of solutions, slopes and offsets, or 0 without estimates."""
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
         size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
-        units = dict.fromkeys((unit_of(size), 1.0))  # offsets may be rounding alone
+        units = dict.fromkeys((unit_of(size), 1.0))  # the offsets may be rounding errors
         for k in range(2):
             for unit in units:
                 self._side.value = REACH * max(1.0, extent / unit)
@@ -170,7 +167,7 @@ class Conjugate:
             outcome = solve_conic(problem, self._u, backend)
             if outcome.x is None:
                 continue
-            self._u.value = outcome.x  # not the value the backend gives: its auxiliaries may be off
+            self._u.value = outcome.x  # not the value of the backend, whose auxiliaries may be inaccurate
             value = float(problem.objective.value)
             if outcome.bound > best:
                 best, self.doubt = outcome.bound, height * max(0.0, value - outcome.bound)
@@ -179,7 +176,7 @@ class Conjugate:
         return height * best
 
     def _problems(self, unit: float, height: float) -> tuple[Any, ...]:
-        """Return the solve over X0, and over X0 in a box."""
+        """Return the solve over X0, and the solve over X0 in a box."""
         if self._stated[:2] != (unit, height):
             u = unit * self._u
             objective = cp.Minimize(self._risk.cvxpy_form(u) / height - self._slope @ self._u)

@@ -116,7 +116,11 @@ def test_no_family_lets_a_bare_memory_error_pass(family):
             print("solved")
         """)
     )
-    environment = os.environ | {"CUTPLANE_COMPILE": "always", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "CUTPLANE_COMPILE": "always",
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment
     )
