@@ -1,4 +1,4 @@
-"""Fast moves for linear predictors, each a method, and the portfolio that composes them with cuts."""
+"""Fast methods for linear predictors, and the portfolio that combines them with cuts."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the tracking of paths when it is needed, because it is built on this package."""
+    """Import `PathTracking` when it is needed, because it imports this package."""
     if name != "PathTracking":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from cutplane.tracking.methods import PathTracking

@@ -1,8 +1,8 @@
-"""Some columns of the data, and the passes over a column that coordinate descent compiles.
+"""Columns of the data, and the passes over one column that coordinate descent compiles.
 
 `columns` is a tuple: an array whose rows are the columns of the data, or data, indices and indptr of CSC.
 Passes are compiled for each layout, because numba counts references to all parts of a tuple in each call.
-Column -1 holds ones. Interpreted, passes are calls of numpy.
+Column -1 stands for ones. Without compilation, passes are calls of numpy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": Tr
 class DataColumns:
     """The columns `which` of the data; -1 stands for a column of ones.
 
-    CSC and arrays with contiguous columns are read in place; the columns of other arrays are copied together,
-    and CSR is converted once.
+    CSC and arrays with contiguous columns are used without a copy; the columns of other arrays are copied
+    together, and CSR is converted once.
     """
 
     def __init__(self, data: Data, which: Array):
@@ -87,7 +87,7 @@ class DataColumns:
         return out
 
     def cost_of_gram(self, places: Array) -> float:
-        """Return the multiplications that `gram` takes."""
+        """Return the number of multiplications in `gram`."""
         if sparse.issparse(self._chosen):
             counts = np.diff(self._chosen.indptr)[self.which[places[self.real[places]]]]
             return float(counts.sum()) ** 2 / self.n_examples

@@ -1,4 +1,4 @@
-"""The working sets of coordinate descent, and the cuts of its multipliers."""
+"""Coordinate descent on working sets, and the cuts of its multipliers."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _INNER = 0.3
-"""Gap to which a working set is solved, as a share of the whole one, because that is the share published."""
+"""Gap to which a working set is solved, as a share of the whole gap, because this share was published."""
 _INEXACT = 0.3
-"""Distance to the minimiser of smoothed losses, in errors of the smoothing, at which the shifts change,
-because closer steps do not improve the bound."""
+"""Distance to the minimiser of smoothed losses, relative to the error of the smoothing, at which the shifts
+change, because a smaller distance does not improve the bound."""
 _LEAST = 1e-4
-"""Least share of a gap that is solved for, because the estimate of a smaller one is rounding error."""
+"""Least share of a gap that a solve aims at, because the estimate of a smaller one is rounding error."""
 _STALE = 0.25
-"""Share of the gap that a step on an old Gram matrix may leave, because a new one costs some such steps."""
+"""Largest share of the gap after a step on an old Gram matrix, because a new matrix costs some such steps."""
 _SHARE = 10.0
-"""Least cost of a step in proofs of its bound, because the proof then takes a tenth."""
+"""Least cost of a step relative to the proof of its bound, because the proof is then a tenth of the work."""
 _CORRECTIONS = 3
-"""Newton steps on free coordinates, because each removes the rounding errors of the last."""
+"""Newton steps on free coordinates, because each corrects the rounding errors of the one before."""
 
 
 class LineDescent:
-    """The state of `CoordinateDescent`: its position, the terms, the examples, and how exact it has to be."""
+    """The state of `CoordinateDescent`: its position, the terms, the examples, and the required accuracy."""
 
     def __init__(self, problem: Declaration, x: Array, z: Array):
         risk, terms = predictor_of(problem), terms_of(problem, groups=True)
@@ -69,7 +69,7 @@ class LineDescent:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds so far, on a usual machine: counted, because a run can be repeated then."""
+        """Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated."""
         return PER_DENSE_ENTRY * self.position.visited + OVERHEAD * self._steps
 
     def gap(self, run: Run) -> float:
@@ -77,13 +77,13 @@ class LineDescent:
         return run.upper - run.lower
 
     def become(self, terms: Terms) -> None:
-        """Take other terms, with the same free coordinates."""
+        """Change to other terms with the same free coordinates."""
         self.terms, self._before, self._aim = terms, math.inf, 1.0
 
     def advance(self, run: Run) -> str | None:
-        """Solve working sets until the gap is expected to be closed, or the work so far has doubled.
+        """Solve working sets until the gap should be closed, or the work so far has doubled.
 
-        Return the reason if it cannot go on.
+        Return the reason if no further step is possible, else None.
         """
         position, began = self.position, self.position.visited
         most = began + max(began, _SHARE * self._proof)
@@ -101,9 +101,9 @@ class LineDescent:
     def approach(
         self, tolerance: Callable[[float], float], most: float = math.inf
     ) -> tuple[bool, float, Array]:
-        """Solve working sets until the gap is expected to be closed, or so many entries are visited.
+        """Solve working sets until the gap should be closed, or so many entries were visited.
 
-        Return whether it is, and multipliers: a factor, and slopes of the losses.
+        Return whether it should be closed, and multipliers: a factor, and slopes of the losses.
         """
         position, examples = self.position, self.examples
         self._share = _INNER
@@ -121,7 +121,7 @@ class LineDescent:
             self._share = _INNER if moved else 0.1 * self._share
 
     def outlook(self) -> tuple[Array, Array, float, float]:
-        """Return weighted multipliers, the slopes of their cut, the factor that they need, and the gap."""
+        """Return weighted multipliers, the slopes of their cut, the factor of the best bound, and the gap."""
         position, self._looks = self.position, self._looks + 1
         seen = self._seen
         if seen is None or seen[0] is not position.z or self.examples.kinked:
@@ -133,11 +133,11 @@ class LineDescent:
 
     @property
     def objective(self) -> float:
-        """The objective where it is."""
+        """The objective at the current point."""
         return self.examples.risk_at(self.position.z) + self.terms(self.position.x)
 
     def slopes_without(self, coordinates: Array) -> Array:
-        """Minimise over all but these coordinates, and return the slopes of the risk there."""
+        """Minimise over all coordinates outside of a mask, and return the slopes of the risk there."""
         others = np.flatnonzero(~coordinates)
         if others.size:
             size = self.examples.value(self.position.z)
@@ -147,7 +147,7 @@ class LineDescent:
     def _multipliers(self) -> tuple[Array, float]:
         """Return weighted multipliers of the examples, and the share of free coordinates in the gap.
 
-        They are the slopes of the losses, moved by a Newton step such that free coordinates have no slope.
+        They are the slopes of the losses, after a Newton step that makes the slopes of free coordinates zero.
         """
         z, columns = self.position.z, self._free_columns
         r, gap = self.examples.slopes(z), 0.0
@@ -167,7 +167,7 @@ class LineDescent:
         return np.append(g, r.sum()) if self.risk.intercept else g
 
     def _solve(self, r: Array, g: Array, gap: float, tolerance: float, least: float) -> bool:
-        """Solve a working set, or the model of all columns if their Gram matrix pays; tell if x moved."""
+        """Solve a working set, or the model of all columns if their Gram matrix pays; tell if x changed."""
         position, examples, terms = self.position, self.examples, self.terms
         x, z = position.x, position.z
         paid = self._whole is not None or position.visited > self.price
@@ -178,7 +178,7 @@ class LineDescent:
             self._whole, gap = Compressed(self._columns_of_all, d), math.inf
             position.visited += self.price
         self._before = gap
-        if self._free.size:  # g is where free coordinates have no slope
+        if self._free.size:  # g was computed where free coordinates have no slope
             g = self._slopes(r := examples.slopes(z))
         ahead, visited = self._whole.minimiser(x, terms, g, bend_of_conjugate(r, d), least)
         step = ahead - x
@@ -201,7 +201,7 @@ class LineDescent:
         return DataColumns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
     def _add_cut(self, run: Run, factor: float, r: Array) -> None:
-        """Add the cut of the multipliers; its slopes are recomputed, because `verify` recomputes them so."""
+        """Add the cut of the multipliers; compute its slopes as `verify` does, so that both are equal."""
         risk, u = self.risk, factor * self.examples.unweighted(r)
         present = risk.weights > 0.0
         if np.isfinite(risk.loss.conjugate(u[present], risk.y[present])).all():

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 SEED = 0x9E3779B97F4A7C15
 """Seed of random orders, because it has as many ones as zeros."""
 _GROWTH = 1.5
-"""Factor on the epochs until the next gap check, because the rate of the last ones may be wrong."""
+"""Most growth of the number of epochs until the next gap check, because the last rate may be wrong."""
 _BEYOND = 1.2
 """Factor on the epochs expected to close the gap, because another check costs a pass over the data."""
 _LATER = 2.0
-"""Factor on the epochs expected after the first check, because the first epoch does more than any later."""
+"""Factor on the epochs expected after the first check, because the first epoch does more than later ones."""
 _FEW = 0.1
-"""Part of the examples below which all are visited again, because few are seldom enough for an epoch."""
+"""Share of the examples below which all are visited again, because an epoch over few is cheap."""
 
 
 class Batches:
@@ -43,7 +43,7 @@ class Batches:
     remaining : float
         The gap of the epochs alone, which may be larger than the gap of the run.
     cost : float
-        Nanoseconds so far, on a usual machine: counted, not measured, because a run can be repeated then.
+        Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated.
     """
 
     def __init__(self, form: Regularized, run: Run):
@@ -66,10 +66,10 @@ class Batches:
         return self.remaining
 
     def ascend(self, tolerance: Callable[[float], float]) -> int:
-        """Do epochs, with checks of their gap, until a batch is full or closes it; return how many.
+        """Do epochs, with checks of their gap, until a batch is full or closes it; return their number.
 
-        A batch ends early if the gap is not expected to close within another one. Where epochs take longer
-        than a check, the first check precedes them, because with a strong regularizer the start is optimal.
+        A batch ends early if another one is not expected to close the gap. Where epochs take longer than a
+        check, a check precedes them, because with a strong regularizer the start is optimal.
         """
         assert self.ascent is not None
         done, began = 0, self.cost
@@ -90,21 +90,21 @@ class Batches:
                 return done
 
     def conclude(self, run: Run, remaining: float) -> None:
-        """Take the gap after the cut of the multipliers, unless a check has computed it."""
+        """Record the gap after the cut of the multipliers, unless a check has computed it."""
         self.cost += 2.0 * self._pass if self.free else self._pass
         if self._epochs:
             self._learn(remaining, run.tolerance(run.upper))
 
     def _look(self, ascent: DualAscent, tolerance: Callable[[float], float]) -> tuple[float, float]:
-        """Return the gap that is small enough, and the gap of the epochs."""
+        """Return the tolerance of the gap, and the gap of the epochs."""
         self.cost += self._pass - OVERHEAD + LOOK
         objective, remaining = ascent.look()
         return tolerance(objective), remaining
 
     def _learn(self, remaining: float, tolerance: float) -> None:
-        """Plan the next epochs: those needed at the rate of the last ones, or some more than these.
+        """Plan the next epochs: those needed at the last rate, but not many more than before.
 
-        Epochs that take no longer than a check of the gap are done in any case.
+        At least as many are done as take the time of a check of the gap.
         """
         before, self.remaining = self.remaining, remaining
         needed = math.inf
@@ -119,14 +119,15 @@ class Batches:
 class DualAscent:
     """Coordinate ascent on the dual of min over x of f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2.
 
-    With the multipliers u_i, slopes of the losses, ``x = centre - (c_i u_i x_i summed) / weights``; a step on
-    one u_i is a proximal step of the loss, as in reference [1] of `CoordinateAscent`. The examples have a
-    random order, the same in every run; those whose multiplier is at a bound and whose prediction is far from
-    a kink are not visited until as many visits were made again. A bias without a weight is given one, around
-    a centre that follows it, so that the sum of the c_i u_i tends to zero.
+    With multipliers u_i, which are slopes of the losses, ``x = centre - (sum_i c_i u_i x_i) / weights``. A
+    step on one u_i is a proximal step of the loss, as in reference [1] of `CoordinateAscent`. The examples
+    have a random order, the same in every run. An example whose multiplier is at a bound and whose prediction
+    is far from a kink is omitted until the others were visited as often as all examples in an epoch. A bias
+    without a weight gets one, around a centre that follows the bias, so that the sum of the c_i u_i tends to
+    zero.
 
-    It starts from a multiple of given multipliers, in the domain of the conjugates, whose sum of the c_i u_i
-    x_i is `slope`.
+    The start is a multiple of the given multipliers in the domain of the conjugates; `slope` is their sum of
+    the c_i u_i x_i.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class DualAscent:
                 slope = np.append(slope, risk.weights @ multipliers)
         factor = self._best_factor(multipliers, slope)
         self._u, self.x = factor * multipliers, self._centre - factor * slope / self._weights
-        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or without weight
+        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or with weight zero
         if fixed.size:
             self._u[fixed] = risk.loss.derivative(np.zeros(fixed.size), risk.y[fixed])
 
@@ -168,7 +169,7 @@ class DualAscent:
         return self._u.copy()
 
     def look(self) -> tuple[float, float]:
-        """Return the objective at x, and by how much it exceeds the bound of the multipliers: a pass."""
+        """Return the objective at x, and its excess over the bound of the multipliers: a pass."""
         risk, x, step = self.risk, self.x, self.x - self._centre
         z, weighted = risk.data.times(x[: risk.X.shape[1]]), self._weights * step
         if risk.intercept:
@@ -196,9 +197,10 @@ class DualAscent:
         return cost_of_visits(visits, entries, dense, pieces_of(self.risk.loss) is None)
 
     def _best_factor(self, u: Array, slope: Array) -> float:
-        """Return the factor t in [0, 1] of multipliers with the best bound, if their conjugates were linear.
+        """Return the factor t in [0, 1] of multipliers with the best bound, as if conjugates were linear.
 
-        They may be those of another weight of the regularizer. Conjugates are convex, so lower in between.
+        The multipliers may come from another weight of the regularizer. The true bound is not lower, because
+        conjugates are convex.
         """
         risk, zeros = self.risk, np.zeros_like(u)
         counted = risk.weights > 0.0
@@ -226,25 +228,25 @@ def shuffle(order, count, seed):
 
 @routine(fastmath=SUMS)
 def _epochs(rows, y, rates, bias_rates, q, loss, u, x, order, count, reach, epochs, seed):
-    """Do some epochs over the first `count` examples of `order`; u, x and order are updated.
+    """Do some epochs over the first `count` examples of `order`; update u, x and order.
 
     Example i has the prediction t = <x_i, w> + b. With q_i the curvature of the quadratic along its row, the
-    best u_i is `dual_prox` at t + q_i u_i; losses without an outline have copies of this routine with their
-    `dual_prox` and `is_settled`. An epoch over all examples follows when those over some have made as many
-    visits.
+    best u_i is `dual_prox` at t + q_i u_i; each loss without an outline gets a copy of this routine with its
+    `dual_prox` and `is_settled`. After epochs over some examples have made as many visits as one over all
+    examples, one over all follows.
 
     Parameters
     ----------
     rates, bias_rates : ndarray of shape (m,)
         The change of x along a row, and of the bias, per unit of u_i; `bias_rates` is empty without a bias,
-        which else is the last entry of x.
+        which is otherwise the last entry of x.
     reach : float
-        An example whose u does not change is put aside if its t is farther than this from every kink.
+        An example whose u does not change is omitted if its t is farther than this from every kink.
 
     Returns
     -------
     count, reach, entries, visits, seed
-        The number of examples not put aside, the reach for the next epoch, the entries of the data and the
+        The number of examples not omitted, the reach for the next epoch, the number of entries and of
         examples visited, and the seed for the next call.
     """
     X, data, indices, indptr = rows

@@ -1,4 +1,4 @@
-"""Linear predictors along a path: each weight begins with the point and the models of the last one."""
+"""Linear predictors along a path: each weight starts from the point and the models of the one before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PASSES = 30.0
 """Passes over the data that a Gram matrix may cost, because a path has many weights."""
 _LONGEST = 10.0
-"""Usual solves that Newton steps at one weight may cost, because other methods are faster then."""
+"""Usual solves that Newton steps at one weight may cost, because other methods are then faster."""
 
 
 class LinearFollower:
@@ -43,7 +43,7 @@ class LinearFollower:
 
     @property
     def x(self) -> Array:
-        """The present point."""
+        """The current point."""
         return self._descent.position.x
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
@@ -62,7 +62,7 @@ class LinearFollower:
         return self._known[-1][1], factor * descent.examples.unweighted(r)
 
     def _extrapolate(self, lam: float) -> None:
-        """Extrapolate the last points by a polynomial of log(lam), if the objective falls."""
+        """Extrapolate the last points by a polynomial of log(lam), if that decreases the objective."""
         position, terms = self._descent.position, self._descent.terms
         logs = [math.log(known[0] / lam) for known in self._known]
         shares = [math.prod(other / (other - mine) for other in logs if other != mine) for mine in logs]
@@ -102,8 +102,8 @@ class NewtonFollower:
 def can_step(problem: Declaration) -> bool:
     """Tell whether `NewtonFollower` suits: losses with kinks, squares of all coordinates, few dense columns.
 
-    With sparse or wide data epochs of coordinate ascent take less time than a Newton step, and with a free
-    intercept the multipliers alone give no bound.
+    With sparse or wide data, epochs of coordinate ascent take less time than a Newton step; with a free
+    intercept, the multipliers alone give no bound.
     """
     form = regularized(problem)
     if form is None or not form.quadratic.is_strict or math.isfinite(form.risk.loss.smoothness):
@@ -112,9 +112,9 @@ def can_step(problem: Declaration) -> bool:
 
 
 def can_follow(problem: Declaration) -> bool:
-    """Tell whether `LinearFollower` suits: losses without kinks, and what `CoordinateDescent` takes, or L2.
+    """Tell whether `LinearFollower` suits: losses without kinks, and terms of `CoordinateDescent`, or L2.
 
-    With kinks the examples near them change from weight to weight, so that its models cannot be carried over.
+    With kinks, the examples near them change from weight to weight, so that its models cannot be reused.
     """
     risk, terms = predictor_of(problem), terms_of(problem)
     if risk is None or not has_bends(risk) or not math.isfinite(risk.loss.smoothness):

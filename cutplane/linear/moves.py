@@ -1,4 +1,4 @@
-"""Fast moves for linear predictors, each a method."""
+"""Fast methods for linear predictors."""
 
 from __future__ import annotations
 
@@ -45,24 +45,26 @@ _SAMPLE = 2048
 FIRST_EPOCHS = 4
 """Epochs before the first gap check, because fewer seldom close the gap."""
 _USUAL_EPOCHS = 20
-"""Epochs with sparse or few examples, because these share few features and the theory is too pessimistic."""
+"""Epochs with sparse or few examples, because these share few features and the theory is then too
+pessimistic."""
 _MOST_FEATURES = 2000
-"""Features of a Newton step, because a Hessian of 32 MB takes about half a second to factor."""
+"""Most features of a Newton step, because a Hessian of 32 MB takes about half a second to factor."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_IF_SMOOTH = 0.1, 12, 4
-"""Examples near a kink and Newton steps for a gap of 1e-3, because the model is exact without kinks only."""
+"""Share of examples near a kink, and Newton steps for a gap of 1e-3, because the model is exact only without
+kinks."""
 
 
 @dataclass(frozen=True)
 class LinearSystem(Method):
     """The solution of ``f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2`` in one step, and the cut there.
 
-    It takes a risk with `minimise_with`, such as a squared loss with few features or few examples, and a
+    It needs a risk with `minimise_with`, such as a squared loss with few features or few examples, and a
     diagonal quadratic such as `L2`; the lower bound follows from the cut.
 
     Raises
     ------
     MissingCapabilityError
-        If the risk has no `minimise_with`, or there is more than a diagonal quadratic in addition to it.
+        If the risk has no `minimise_with`, or the other pieces are more than a diagonal quadratic.
 
     Examples
     --------
@@ -105,17 +107,18 @@ class CoordinateAscent(Method):
 
     With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i
     is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound;
-    while the gap is open, the line from the best point through x is searched. The fastest method where there
-    are more features than examples. With a bias without a weight such a cut proves nothing alone, because it
-    is not flat along the bias: the cut of the best point is added, and `Portfolio` proves the last digits.
+    if the gap is still open, the line from the best point through x is searched. This is the fastest method
+    where there are more features than examples. With a bias without a weight such a cut proves nothing alone,
+    because it is not flat along the bias: the cut of the best point is added, and `Portfolio` proves the last
+    digits.
 
-    It takes a risk of linear predictions (`LinearRisk` with CSR or C-ordered data, one block, a loss with a
+    It needs a risk of linear predictions (`LinearRisk` with CSR or C-ordered data, one block, a loss with a
     conjugate and a second derivative) and `L2` with equal weights, except of a bias, without a feasible set.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem has another form; `Portfolio` does without it then.
+        If the problem has another form; `Portfolio` then omits it.
 
     References
     ----------
@@ -147,7 +150,7 @@ class CoordinateAscent(Method):
             )
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return by how much the logarithm of the gap usually falls per nanosecond.
+        """Return the usual decrease of log(gap) per nanosecond.
 
         Where Newton steps have few coordinates it is the rate of the theory: an epoch takes the share
         s / (1 + s) of the gap, with s the weight of the regularizer over the mean of c_i ||x_i||^2, and over
@@ -170,13 +173,13 @@ class CoordinateAscent(Method):
         return USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
-        """Return the first epochs, from known multipliers."""
+        """Return the state before the first epoch, from the multipliers of the last dual cut, if any."""
         from cutplane.linear.dual_ascent import Batches
 
         return Batches(require_regularized(run.problem, self.name), run)
 
     def step(self, run: Run, state: Batches) -> Step:
-        """Do a batch of epochs, add its cut, and, while the gap is open, search the line through x."""
+        """Do a batch of epochs, add its cut, and, if the gap is open, search the line through x."""
         if state.ascent is None:
             return Step("none", state, "the loss cannot be compiled; use OCAS()")
         start, epochs = run.best, run.timed(state.ascend, run.tolerance)
@@ -197,18 +200,18 @@ class CoordinateAscent(Method):
 class SemismoothNewton(Method):
     """Newton steps on a problem whose losses are smoothed by their Moreau envelopes, shifted by multipliers.
 
-    The slopes of the envelopes are multipliers of the examples, which give a cut and a lower bound; close to
+    The slopes of the envelopes are multipliers of the examples, which give a cut and a lower bound. Close to
     the minimiser of the smoothed problem they become the next shifts: the method of multipliers [1]_. A step
-    costs a pass over the data, the Gram matrix of the examples near a kink, and a Cholesky factor. At its
-    best with few features, small weights and small tolerances.
+    costs a pass over the data, the Gram matrix of the examples near a kink, and a Cholesky factor. The method
+    is best with few features, small weights and small tolerances.
 
-    It takes a risk of linear predictions (`LinearRisk` with up to 2000 features, one block, a loss with a
+    It needs a risk of linear predictions (`LinearRisk` with up to 2000 features, one block, a loss with a
     conjugate and a second derivative) and a diagonal quadratic such as `L2`, without a feasible set.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem has another form; `Portfolio` does without it then.
+        If the problem has another form; `Portfolio` then omits it.
 
     References
     ----------
@@ -237,11 +240,11 @@ class SemismoothNewton(Method):
             )
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return by how much the logarithm of the gap usually falls per nanosecond."""
+        """Return the usual decrease of log(gap) per nanosecond."""
         return USUAL_FALL / usual_cost_of_newton(require_regularized(problem, self.name))
 
     def start(self, run: Run) -> NewtonSteps:
-        """Return the first step, from known multipliers and the best point."""
+        """Return the state before the first step, from the last multipliers and the best point."""
         from cutplane.linear.multiplier_method import MultiplierMethod, NewtonSteps
 
         form = require_regularized(run.problem, self.name)
@@ -271,23 +274,24 @@ class CoordinateDescent(Method):
 
     The regularizer and the bounds are a sum over the coordinates, ``sum_j h_j(x_j)`` with h_j(x_j) = a_j
     |x_j| + q_j (x_j - o_j)^2 / 2 on an interval. Coordinates that can change both ways, and those with the
-    largest slopes, form a working set [1]_; it is solved by sweeps with extrapolation [2]_ over a quadratic
+    largest slopes, form a working set [1]_. It is solved by sweeps with extrapolation [2]_ over a quadratic
     model of the losses [3]_, and by Newton steps where the sweeps are slow. Losses with kinks are smoothed by
     Moreau envelopes, shifted by multipliers as in the method of multipliers [4]_. The slopes of the losses
-    are multipliers u_i of the examples; scaled by the factor s at which the conjugates h_j*(-s sum_i c_i u_i
+    are multipliers u_i of the examples. Scaled by the factor s at which the conjugates h_j*(-s sum_i c_i u_i
     x_ij) are finite, they give a cut and the lower bound. Where a coordinate has neither a cost nor bounds,
-    such as a bias, a Newton step makes their slope zero first.
+    such as a bias, a Newton step first makes its slope zero.
 
-    It takes a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with
-    pieces, or with a conjugate and a second derivative), `L1`, `ElasticNet`, `L2` and their sums, with
-    weights and on parts of the coordinates, over the whole space or a `Box`; every coordinate is to have a
-    cost, a square, two bounds, or none of them. Or `GroupLasso`, on some or all of the coordinates, over the
-    whole space: groups take the place of coordinates, and the steps of sweeps are proximal gradient steps.
+    It needs a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with
+    pieces, or with a conjugate and a second derivative), and `L1`, `ElasticNet`, `L2` or their sums, with
+    weights and on parts of the coordinates, over the whole space or a `Box`. Every coordinate must have a
+    cost, a square, two bounds, or none of them. Or the regularizer is `GroupLasso`, on some or all of the
+    coordinates, over the whole space: groups then take the place of coordinates, and the steps of sweeps are
+    proximal gradient steps.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem has another form; `Portfolio` does without it then.
+        If the problem has another form; `Portfolio` then omits it.
 
     References
     ----------
@@ -333,7 +337,7 @@ class CoordinateDescent(Method):
             )
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return by how much the logarithm of the gap usually falls per nanosecond."""
+        """Return the usual decrease of log(gap) per nanosecond."""
         risk: Any = predictor_of(problem)
         entries = risk.X.shape[0] * risk.data.row_entries
         if math.isfinite(risk.loss.smoothness):
@@ -341,7 +345,7 @@ class CoordinateDescent(Method):
         return USUAL_FALL / (KINKED + KINKED_ENTRY * entries)
 
     def start(self, run: Run) -> LineDescent:
-        """Begin at the best point."""
+        """Return the state at the best point."""
         from cutplane.linear.descent import LineDescent
 
         point = run.anchor
@@ -355,13 +359,13 @@ class CoordinateDescent(Method):
 def lam_max(problem: Declaration) -> float:
     """Return the least weight of the regularizer with which all coordinates that have a cost are zero.
 
-    The others are minimised over, with these at zero; then it is the largest slope of the risk in proportion
-    to its cost. A path begins there.
+    The risk is minimised over the other coordinates, with these at zero. The weight is then the largest slope
+    of the risk relative to its cost. A path starts there.
 
     Parameters
     ----------
     problem : Problem
-        One that `CoordinateDescent` takes, with a loss without kinks and a positive weight of any size.
+        A problem for `CoordinateDescent`, with a loss without kinks and any positive weight.
 
     Raises
     ------
@@ -404,7 +408,7 @@ def has_bends(risk: LinearPredictor) -> bool:
 
 
 def newton_suits(risk: LinearPredictor) -> bool:
-    """Tell whether Newton steps suit a risk: bends of its loss, one block, few features, rows to be read."""
+    """Tell whether Newton steps suit a risk: a second derivative, one block, few features, cheap rows."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
     return has_bends(risk) and risk.X.shape[1] <= _MOST_FEATURES and bool(rows)
 

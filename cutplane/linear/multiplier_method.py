@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _INEXACT = 0.3
-"""Distance to the minimiser for the present shifts, in errors of the smoothing, at which they change, because
-closer steps do not improve the bound."""
+"""Distance to the minimiser for the current shifts, relative to the error of the smoothing, at which the
+shifts change, because a smaller distance does not improve the bound."""
 _SHRINK = 0.5
-"""Factor on mu with new shifts, squared after one step, because fast progress allows less smoothing."""
+"""Factor of mu with new shifts, squared after one step, because fast progress allows less smoothing."""
 _FLAT = 0.1
-"""Share of the first slope that ends a line search, because the next step has another direction."""
+"""Share of the first slope at which a line search ends, because the next step has another direction."""
 _ROUNDING = 4e-16
 """Slope relative to the risk that counts as zero, because two units in the last place are rounding error."""
 _SEARCHES = 30
-"""Steps of a line search, because bisection alone gives nine digits then."""
+"""Most steps of a line search, because bisection alone gives nine digits with them."""
 _FAR = 10.0
-"""Step length from which the image is recomputed, because the extrapolated one loses a digit."""
+"""Step length above which the image is recomputed, because the extrapolated one loses a digit."""
 
 
 class MultiplierMethod:
     """Newton steps on f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, with the losses smoothed.
 
-    The slopes of the smoothed losses (see `Examples`) are multipliers, which give a cut; close to the
+    The slopes of the smoothed losses (see `Examples`) are multipliers, which give a cut. Close to the
     minimiser they are the next shifts, and mu is halved: reference [1] of `SemismoothNewton`. A Newton step
     costs a pass over the data, the weighted Gram matrix of the examples near a kink of their loss, and a
     Cholesky factor.
 
-    It starts from multipliers in the domain of the conjugates, or from zero, and from the predictions of a
-    point; smoothing with the first `mu` costs as much as the gap of that point.
+    The start are multipliers in the domain of the conjugates, or zero, and the predictions at a point. The
+    first `mu` is chosen such that smoothing changes the risk by about the gap of that point.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MultiplierMethod:
         self._begin(self._examples.shifts, predictions, gap)
 
     def become(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
-        """Take another quadratic; multipliers found at x, with predictions z, are the first shifts."""
+        """Change the quadratic; the multipliers found at x, with predictions z, are the first shifts."""
         self.quadratic = quadratic
         _, z = self.look(x, z)
         self._begin(self.multipliers, z, self.value - self.bound)
@@ -83,7 +83,7 @@ class MultiplierMethod:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds of the last step, on a usual machine."""
+        """Nanoseconds of the last step on a usual machine."""
         m, n = self.risk.X.shape
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
@@ -113,7 +113,7 @@ class MultiplierMethod:
     def direction(self, x: Array, z: Array) -> Array | None:
         """Return the Newton step at the last point of `look`; None if rounding errors are too large.
 
-        If that point was close to the minimiser for the present shifts, its multipliers are the next ones.
+        If that point was close to the minimiser for the current shifts, its multipliers become the shifts.
         """
         if self._stale:
             self._examples.become(
@@ -138,7 +138,7 @@ class MultiplierMethod:
         return _zero(along, start, 1.0, -_FLAT * start) if start < -_ROUNDING * self._size else 0.0
 
     def _best_shift(self, z: Array) -> float:
-        """Return the shift of all predictions z at which the slopes of the envelopes add up to zero."""
+        """Return the shift of all predictions z at which the slopes of the envelopes sum to zero."""
         along = self._examples.along(z, z + 1.0)
         start, bend = along(0.0)
         if start == 0.0:
@@ -161,7 +161,7 @@ class MultiplierMethod:
         self._rows = self._bends.nonzero()[0]
 
     def _bound(self) -> float:
-        """Return the least value of the cut and the quadratic; -inf where a free bias has a slope."""
+        """Return the minimum of the cut plus the quadratic; -inf where a free bias has a slope."""
         slopes, weights, centre = self.slopes, self.quadratic.weights, self.quadratic.centre
         if self._free:
             if slopes[-1] != 0.0:
@@ -173,7 +173,7 @@ class MultiplierMethod:
         return self.quadratic.weights * (x - self.quadratic.centre) + self.slopes
 
     def _distance(self, x: Array) -> float:
-        """Return about by how much x exceeds the least objective for the present shifts."""
+        """Return an estimate of the excess of x over the minimum for the current shifts."""
         gradient, weights = self._gradient(x), self.quadratic.weights
         if not self.risk.intercept:
             return 0.5 * float(gradient @ (gradient / weights))
@@ -199,7 +199,7 @@ class MultiplierMethod:
         return hessian
 
     def _gram(self, share: tuple[int, int]) -> tuple[Array, Array | None]:
-        """Return the sum of the bends times the squares of some rows, and times these rows."""
+        """Return the sum of the bends times the squares of some rows, and the sum times these rows."""
         risk, X, rows = self.risk, self.risk.X, self._rows[slice(*share)]
         n, bends = X.shape[1], self._bends[rows]
         if sparse.issparse(X):
@@ -214,9 +214,9 @@ class MultiplierMethod:
 
 
 def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:
-    """Return about the zero of a slope that rises from `start` < 0: one where it is at most `enough`.
+    """Return about the zero of an increasing slope that is `start` < 0 at 0: where it is at most `enough`.
 
-    Newton steps from t, between points where the slope is known to be negative and positive.
+    Newton steps start from t, and are safeguarded by a bracket.
     """
     low, high = 0.0, math.inf
     for _ in range(_SEARCHES):
@@ -232,13 +232,13 @@ def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float,
 class NewtonSteps:
     """A sequence of points that starts at the best one of the run.
 
-    While the data are so few that steps take less than a batch, several are done in one iteration. The best
-    point of each iteration is evaluated, and the multipliers with the highest bound are added if it is new.
+    If steps take less time than a batch, several are done in one iteration. The best point of each iteration
+    is evaluated, and the multipliers with the highest bound are added if it is new.
 
     Attributes
     ----------
     cost : float
-        Nanoseconds so far, on a usual machine: counted, not measured, because a run can be repeated then.
+        Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated.
     """
 
     def __init__(self, method: MultiplierMethod, point: Point):
@@ -298,7 +298,7 @@ def walk(method: MultiplierMethod, steps: Steps, tolerance: Callable[[float], fl
 
 
 class Steps:
-    """Steps in a row: the present point, the best point, and the cut with the highest bound."""
+    """Steps in a row: the current point, the best point, and the cut with the highest bound."""
 
     def __init__(self, x: Array, z: Array, upper: float = math.inf, lower: float = -math.inf):
         self.x, self.z = x, z
@@ -307,7 +307,7 @@ class Steps:
         self.count = 0
 
     def look(self, method: MultiplierMethod) -> None:
-        """Compute the multipliers of the present point, with the best free bias."""
+        """Compute the multipliers at the current point, with the best free bias."""
         self.x, self.z = method.look(self.x, self.z)
         self.count += 1
         if method.value <= self.upper or self.count == 1:

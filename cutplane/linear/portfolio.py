@@ -1,4 +1,4 @@
-"""A portfolio: cuts, and moves that are methods themselves, whichever closes the gap fastest."""
+"""A portfolio: cuts and moves, of which the one that closes the gap fastest runs most."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())
-"""The moves that are tried by default, where the problem has the form they need."""
+"""The default moves, each used where the problem has the form that it needs."""
 
 _NEAR, _FAR = 0.1, 0.3
-"""Where OCAS cuts, as published; farther with few examples, because its models are poor then."""
+"""Positions of the cuts of OCAS, as published, and farther with few examples, because its models are then
+poor."""
 _TURN = 10
-"""Iterations of cuts before their rate is measured, because their gap falls in steps."""
+"""Iterations of cuts before their rate is measured, because their gap decreases in jumps."""
 _USUAL_CUTS, _USUAL_IF_WIDE = 30, 300
-"""Iterations of cuts for a gap of 1e-3: more with more features than examples, because cuts are poor then."""
+"""Iterations of cuts for a gap of 1e-3: more if there are more features than examples, because cuts are then
+poor."""
 
 
 class Move(Protocol):
-    """The members of a method, in addition to its steps, that a portfolio needs; its state is a `MoveState`.
+    """The members that a portfolio needs of a method, in addition to its steps; its state is a `MoveState`.
 
     Attributes
     ----------
     turn : int
         Least iterations of a turn, after which its rate is measured.
     memory : float
-        The least share of an earlier rate that is kept, in [0, 1]: more than 0 where the gap falls in leaps.
+        Least weight of the earlier rate, in [0, 1]: more than 0 where the gap decreases in jumps.
     """
 
     turn: int
     memory: float
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return the fall of log(gap) per nanosecond before its first turn; inf: first of all, 0: never."""
+        """Return the decrease of log(gap) per nanosecond before its first turn; inf to run first, 0 never."""
         ...
 
 
@@ -57,7 +59,7 @@ class MoveState(Protocol):
     Attributes
     ----------
     cost : float
-        Nanoseconds so far: counted, because runs can be repeated then, or measured by the clock.
+        Nanoseconds so far: computed from sizes, so that runs can be repeated, or measured by the clock.
     """
 
     cost: float
@@ -72,10 +74,10 @@ class Portfolio(Method):
     """Cuts by `OCAS`, and moves for problems of special form, chosen by the gap closed per second.
 
     Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or
-    yours, if it is a `Move`. A move without the form it needs takes no part; if none does, this is `OCAS`
-    with a second cut close to the best point, which costs a part of a pass where the risk is piecewise
-    linear. A linear system is solved first of all. Then cuts and moves race, as methods do in
-    `methods.Race`, on costs that are counted and not measured, because a run can be repeated then. The
+    yours, if it is a `Move`. A move is omitted if the problem does not have the form that it needs. Without
+    moves, the method is `OCAS` with a second cut close to the best point, which costs a part of a pass where
+    the risk is piecewise linear. A linear system is solved before anything else. Then cuts and moves race as
+    methods do in `methods.Race`, by costs that are computed from sizes, so that a run can be repeated. The
     history names the move of each iteration, and ``result.method`` counts the moves.
 
     Parameters
@@ -85,15 +87,15 @@ class Portfolio(Method):
         risk has more features than examples.
     moves : tuple of Method, optional
         By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())``. A method
-        that is a `Move` has its turns; any other, as `LinearSystem`, has one, in order, before all that
-        follows. An empty tuple leaves cuts alone.
+        that is a `Move` has turns. Any other one, such as `LinearSystem`, runs once, in order, before these.
+        With an empty tuple there are only cuts.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem lacks what `cuts` needs.
+        If the problem lacks a capability that `cuts` needs.
     InvalidInputError
-        If `cuts` or a move is no method.
+        If `cuts` or a move is not a method.
 
     Examples
     --------
@@ -139,7 +141,7 @@ class Portfolio(Method):
         return self._cuts(problem).estimate(problem)
 
     def start(self, run: Run) -> Moves:
-        """Line up moves and cuts."""
+        """Return the schedule of moves and cuts."""
         problem, cuts = run.problem, self._cuts(run.problem)
         openings, moves = self._suitable(problem)
         entrants: list[Entrant] = [
@@ -149,7 +151,7 @@ class Portfolio(Method):
         if (form := regularized(problem)) is not None:
             usual = _USUAL_CUTS if form.size[0] >= form.size[1] else _USUAL_IF_WIDE
             entrants.append(_Counted(cuts, 1e-9 * usual * cost_of_cut(form.size, 1), form.size, turn=_TURN))
-        else:  # reduced problems with linear predictions are no small QPs: they wait until moves are stuck
+        else:  # reduced problems with linear predictions are no small QPs: cuts wait until moves are stuck
             waits = bool(moves) and predictor_of(problem) is not None
             found = None if waits else answer(cuts, problem)
             estimate = found.total(sizes(problem).call) if isinstance(found, Estimate) else math.inf
@@ -169,7 +171,7 @@ class Portfolio(Method):
         return Step(step.kind, state, step.finished)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return coordinate descent, Newton steps or the simplex method from weight to weight."""
+        """Return coordinate descent, Newton steps or the simplex method, from weight to weight."""
         from cutplane.linear.follower import LinearFollower, NewtonFollower, can_follow, can_step
         from cutplane.linear.vertices import VertexFollower, can_walk
 
@@ -182,7 +184,7 @@ class Portfolio(Method):
         return VertexFollower(problem) if can_walk(problem) else None
 
     def describe(self, state: Moves | None) -> str:
-        """Return the moves that ran, and how often."""
+        """Return the moves that ran, and their number of iterations."""
         if state is None:
             return f"{self!r}: none"
         ran = {each.method.name: each.iterations for each in state.schedule.entrants if each.iterations}
@@ -190,7 +192,7 @@ class Portfolio(Method):
         return f"{self!r}: {counts or 'none'}"
 
     def _suitable(self, problem: Declaration) -> tuple[list[Method], list[Any]]:
-        """Return the moves that suit a problem, those with one turn and those with many."""
+        """Return the moves that suit a problem: those that run once, and those with turns."""
         known = predictor_of(problem) is not None or offers(problem.risk, Capability.MINIMISER)
         if self.moves is None and not known:
             return [], []
@@ -207,7 +209,7 @@ class Portfolio(Method):
 
 @dataclass(eq=False)
 class Moves:
-    """The state of a portfolio: the schedule, and the moves that precede it."""
+    """The state of a portfolio: the schedule, and the moves that run before it."""
 
     schedule: Schedule
     openings: list[Method]
@@ -215,12 +217,12 @@ class Moves:
 
     @property
     def counted(self) -> float:
-        """Seconds that its steps were counted to take."""
+        """Seconds of its steps, computed from sizes."""
         return sum(entrant.seconds for entrant in self.schedule.entrants)
 
 
 class _Counted(Entrant):
-    """A move, whose state counts its cost and has a gap; or cuts, whose cost follows from `size`."""
+    """A move, whose state has its cost and its gap; or cuts, whose cost follows from `size`."""
 
     def __init__(self, method: Method, estimate: float, size: Any = None, **options: Any):
         super().__init__(method, estimate, **options)
@@ -239,7 +241,7 @@ class _Counted(Entrant):
 
 
 def _seconds(rate: float) -> float:
-    """Return the seconds of a usual solve at a rate per nanosecond."""
+    """Return the seconds of a usual solve, given the decrease of log(gap) per nanosecond."""
     return 1e-9 * USUAL_FALL / rate if rate > 0.0 else math.inf
 
 

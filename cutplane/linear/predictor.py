@@ -1,4 +1,4 @@
-"""The form of a problem that moves for linear predictors read: examples, losses, a diagonal quadratic."""
+"""The form of a problem for linear predictors: examples, losses, and a diagonal quadratic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LinearPredictor(Protocol):
-    """sum_i c_i l(<x_i, w> + b, y_i), which ``risk.linear_predictor()`` returns; `LinearRisk` is one.
+    """sum_i c_i l(<x_i, w> + b, y_i), as returned by ``risk.linear_predictor()``; for example `LinearRisk`.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
 
 
 def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
-    """Return a C-ordered array or a CSR matrix as compiled passes read it: an array, data, indices, indptr.
+    """Return a C-ordered array or a CSR matrix for compiled passes: an array, data, indices, indptr.
 
-    Arrays are read-only, and those of the other layout empty, because all layouts have one routine then.
+    Arrays are read-only, and those of the other layout are empty, so that all layouts have the same routine.
     """
     if not sparse.issparse(X):
         none = unsigned(np.empty(0, np.int32))
@@ -101,13 +101,13 @@ def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
 
 @remembered
 def predictor_of(problem: Declaration) -> LinearPredictor | None:
-    """Return the examples of the risk, if it is one of linear predictions."""
+    """Return the linear predictor of the risk, if it is one."""
     return ask(problem.risk, Capability.LINEAR_PREDICTOR)
 
 
 @remembered
 def regularized(problem: Declaration) -> Regularized | None:
-    """Return the problem in the form of moves, if multipliers of the examples give cuts, or None."""
+    """Return the risk and its quadratic, if multipliers of the examples give cuts; else None."""
     predictor, quadratic = predictor_of(problem), quadratic_of(problem)
     if predictor is None or quadratic is None or not offers(problem.risk, Capability.DUAL_CUT):
         return None
@@ -116,7 +116,7 @@ def regularized(problem: Declaration) -> Regularized | None:
 
 
 def require_regularized(problem: Declaration, method: str) -> Regularized:
-    """Return the problem in the form of moves; raise `MissingCapabilityError` if it has another."""
+    """Return the risk and its quadratic; raise `MissingCapabilityError` if the problem has another form."""
     remedy = "Use LinearRisk, with a loss that has a conjugate, or Portfolio()."
     for capability in (Capability.LINEAR_PREDICTOR, Capability.DUAL_CUT):
         require(problem.risk, capability, method, remedy)

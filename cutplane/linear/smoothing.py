@@ -1,4 +1,4 @@
-"""The losses of the examples at a point, their kinks smoothed by Moreau envelopes, shifted by multipliers."""
+"""Losses of the examples at a point, with kinks smoothed by Moreau envelopes, shifted by multipliers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _PASS = 2.5
-"""Nanoseconds for an example in a pass over envelopes, because threads are worth a number of them."""
+"""Nanoseconds for an example in a pass over envelopes, because threads pay only for enough work."""
 _SAMPLE = 512
 """Examples that determine the first mu, because it is rounded to a power of 4."""
 _SHARE = 0.2
-"""Share of the risk above its infimum that the first smoothing costs, because more hides the kinks."""
+"""Change of the risk by the first smoothing, relative to the risk above its infimum, because more hides the
+kinks."""
 _RANGE = 30
-"""Largest size of the exponent of 4 in the first mu, because 4^-30 is beyond all digits."""
+"""Largest absolute exponent of 4 in the first mu, because 4^-30 is below all digits."""
 _SHRINK = 0.5
-"""Factor on mu with new shifts, because the error falls with both."""
+"""Factor of mu with new shifts, because the error decreases with both."""
 _FINEST = 4.0**-60
 """Least smoothing relative to the targets, because less changes no digit of data of sizes down to 1e-20."""
 
@@ -51,7 +52,7 @@ class Examples:
     """The weighted sum f of the losses as a function of the predictions z, smoothed if they have kinks.
 
     The smoothed loss of example i is min over r of phi(r) + (r - s_i - mu v_i)^2 / (2 mu), with s_i its
-    argument. The slopes are multipliers of the examples; with these as the shifts v, the slopes tend to
+    argument. The slopes are multipliers of the examples. If these become the shifts v, the slopes tend to
     multipliers of the losses themselves: the method of multipliers. Without kinks mu is 0.
 
     Attributes
@@ -62,7 +63,7 @@ class Examples:
     kinked : bool
         Whether the losses have kinks.
     quadratic : bool
-        Whether the model of `bends` is the risk itself.
+        Whether the model of `bends` is exact.
     """
 
     def __init__(self, risk: LinearPredictor, shifts: Array | None = None):
@@ -81,7 +82,7 @@ class Examples:
         self.become(0.0, np.zeros(m) if shifts is None else shifts)
 
     def become(self, mu: float, shifts: Array) -> None:
-        """Smooth by mu, and shift by these multipliers."""
+        """Change the smoothing to mu, and the shifts to these multipliers."""
         self.mu, self.shifts = mu, shifts
         self._envelope = None if self._outline is None else envelope(self._outline, mu)
         self._weighted: WeightedLoss | None = None
@@ -94,7 +95,7 @@ class Examples:
         return possible
 
     def risk_at(self, z: Array) -> float:
-        """Return the weighted sum of the losses as they are; for the same array it is computed once."""
+        """Return the weighted sum of the losses without smoothing; cached for the last array."""
         if self._valued is None or self._valued[0] is not z:
             self._valued = z, self._true_risk(z)
         return self._valued[1]
@@ -110,7 +111,7 @@ class Examples:
         return self._smooth.derivatives(self._shifted(z))
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
-        """Return the second derivatives of f, each at least a share `least` of its largest value."""
+        """Return the second derivatives of f, each at least a share `least` of the largest possible value."""
         loss, weights = self._smooth.loss, self.risk.weights
         if self.quadratic:
             return loss.curvature * weights
@@ -146,9 +147,9 @@ class Examples:
         return summed
 
     def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
-        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or about that; 0 for s = 1.
+        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or an estimate of it; 0 for s = 1.
 
-        With smoothed losses it is by how much the factor raises `error`. `d` are the bends at z.
+        With smoothed losses it is the increase of `error` by the factor s. `d` are the bends at z.
         """
         if s == 1.0:
             return 0.0
@@ -158,7 +159,7 @@ class Examples:
         return quadratic if self.quadratic else min(quadratic, (1.0 - s) * (self.value(z) - self._infimum))
 
     def error(self, s: float, z: Array, r: Array) -> float:
-        """Return the sum of the losses and their conjugates at s r, less <s r, z>: at least 0."""
+        """Return the sum of the losses and their conjugates at s r, minus <s r, z>: at least 0."""
         return max(0.0, self.risk_at(z) + self.conjugate(s * self.unweighted(r)) - s * float(r @ z))
 
     def unweighted(self, r: Array) -> Array:
@@ -168,7 +169,7 @@ class Examples:
         return _into_domain(self.risk, u, self.risk.y)
 
     def first_mu(self, z: Array, gap: float) -> float:
-        """Return the power of 4 for which smoothing at the predictions z costs about `gap`, or 0."""
+        """Return the power of 4 for mu with which smoothing at z changes the risk by about `gap`; or 0."""
         if not self.kinked or self._outline is None:
             return 0.0
         risk, outline, rows = self.risk, self._outline, slice(None, None, max(1, z.size // _SAMPLE))
@@ -197,7 +198,7 @@ class Examples:
 
     @cached_property
     def _true(self) -> WeightedLoss:
-        """The losses as they are."""
+        """The losses without smoothing."""
         return _weighted(self.risk.loss, self.risk)
 
     @property
@@ -272,7 +273,7 @@ def _sum(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[
 
 
 def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:
-    """Return u with the rounding errors outside the domain of the conjugates removed."""
+    """Return u without the rounding errors by which it leaves the domain of the conjugates."""
     phi = pieces_of(risk.loss)
     if phi is None:
         return u

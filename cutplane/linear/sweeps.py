@@ -1,10 +1,10 @@
-"""Block coordinate descent on a quadratic model of the losses, compiled; see `coordinate_descent`.
+"""Block coordinate descent on a quadratic model of the losses, compiled; see `CoordinateDescent`.
 
-Block k holds the places starts_k <= c < starts_{k+1} of a list `which` of columns, in which -1 stands for a
-column of ones. Place c has the value x_c and the term costs_c |x_c| + weights_c (x_c - centre_c)^2 / 2 on
-[low_c, high_c]; a block of several places has the term costs_c ||x||, no weights and no bounds. The rest is
-the model sum_i r_i^2 / (2 d_i), where r_i changes by d_i X_ic times a step on x_c. The largest eigenvalue of
-the model in block k is bends_k.
+Block k consists of the positions starts_k <= c < starts_{k+1} in a list `which` of columns, in which -1
+stands for a column of ones. Position c has the value x_c and the term costs_c |x_c| + weights_c (x_c -
+centre_c)^2 / 2 on [low_c, high_c]; a block of several positions has the term costs_c ||x||, no weights and no
+bounds. The model of the losses is sum_i r_i^2 / (2 d_i), where r_i changes by d_i X_ic times a step on x_c.
+The largest eigenvalue of the model in block k is bends_k.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cutplane.linear.columns import add, dot, put, size
 from cutplane.runtime.compiling import SUMS, routine
 
 _BATCH = 5
-"""Sweeps between two extrapolations, because that is the number published."""
+"""Sweeps between two extrapolations, because this number was published."""
 _MOST = 200
-"""Batches of one call, because the caller then checks the time."""
+"""Most batches of one call, because the caller then checks the time."""
 _RIDGE = 1e-14
 """Share of their trace added to the products of steps, because dependent steps make them singular."""
 _ABOVE = 1.0 + 4.0 * 2.0**-52
-"""Factor on the largest ratio, because that is rounded."""
+"""Factor on the largest ratio, because it has a rounding error."""
 
 
 @routine(fastmath=SUMS)
 def _group_step(columns, which, start, end, x, cost, steep, d, r):
-    """Take a proximal gradient step in a group; return the fall of the objective, and the entries visited."""
+    """Take a proximal gradient step in a group; return the decrease of the objective, and entries visited."""
     new = np.empty(end - start)
     fall = square = 0.0
     visited = 0
@@ -50,7 +50,7 @@ def _group_step(columns, which, start, end, x, cost, steep, d, r):
 
 @routine(fastmath=SUMS)
 def _sweep(columns, which, blocks, starts, x, terms, bends, d, r):
-    """Minimise over one block after the other; return the fall, at least, and the entries visited."""
+    """Minimise over one block after the other; return a bound of the decrease, and the entries visited."""
     costs, weights, centre, low, high = terms
     fall = 0.0
     visited = 0
@@ -121,7 +121,7 @@ def _solve(A, b):
 
 @routine(fastmath=SUMS)
 def _extrapolate(xs, rs, starts, x, terms, d, r, value):
-    """Go to the affine combination of the iterates whose steps cancel best, if the model is lower there.
+    """Go to the affine combination of the iterates with the shortest step, if the model is lower there.
 
     This is Anderson acceleration, reference [2] of `CoordinateDescent`. Return the value of the model.
     """
@@ -162,18 +162,18 @@ def _extrapolate(xs, rs, starts, x, terms, d, r, value):
 
 @routine(fastmath=SUMS)
 def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
-    """Sweep over all blocks, then in batches over those that can change both ways; x and r are updated.
+    """Sweep over all blocks, then in batches over those that can change both ways; update x and r.
 
-    It ends when a sweep over all blocks lowers the model by less than the goal, or than a share of the fall
-    of the first one. The falls of batches predict how many more are needed: it also ends if these would visit
-    more entries of the data than the budget.
+    It ends when a sweep over all blocks decreases the model by less than the goal, or than a share of the
+    decrease of the first one. The decreases of batches predict how many more are needed: it also ends if
+    these would visit more entries of the data than the budget.
 
     Returns
     -------
     visited : float
-        Entries of the data that were read.
+        Entries of the data that were visited.
     fall : float
-        That of the last sweep over all blocks; inf beyond the budget.
+        The decrease by the last sweep over all blocks; inf if the budget was reached.
     """
     costs, _, _, low, high = terms
     everywhere = np.arange(starts.shape[0] - 1)
@@ -226,7 +226,7 @@ def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
 def outlook(x, g, terms, free):
     """Return the factor of multipliers with slopes g that gives the best bound, and the gap with it.
 
-    Each place is a block, and slopes of free ones count as zero.
+    Each position is a block; the slopes of free ones count as zero.
     """
     costs, weights, centre, low, high = terms
     excess = 0.0

@@ -1,4 +1,4 @@
-"""Regularizers and boxes that are sums over blocks: coordinates, or groups of them with a norm."""
+"""Regularizers and boxes that are sums over blocks: coordinates, or groups of coordinates with a norm."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _GROWTH = 2
-"""Size of a working set in sets of blocks that move, because that is the factor published."""
+"""Size of a working set relative to the number of blocks that change, because this factor was published."""
 _PART = 20
-"""Part of the blocks in a working set at least, because 20 sweeps of it cost no more than a pass over all."""
+"""Inverse of the least share of the blocks in a working set, because 20 sweeps of it cost no more than a pass
+over all."""
 _FEW = 10
-"""Blocks of the smallest working set, because that is the number published."""
+"""Blocks of the smallest working set, because this number was published."""
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
     """The sum over the coordinates of costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j].
 
-    With `labels`, which name the block of each coordinate, a block has the term costs_j ||x|| instead, no
-    weights and no bounds. Without, each coordinate is a block.
+    With `labels`, which number the block of each coordinate, a block has the term costs_j ||x|| instead, no
+    weights and no bounds. Without labels, each coordinate is a block.
     """
 
     costs: Array
@@ -48,13 +49,13 @@ class Terms:
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Costs, weights, centre, low, high: always read-only, because a routine is compiled once then."""
+        """Costs, weights, centre, low, high: always read-only, so that a routine is compiled once."""
         costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
         return costs, weights, centre, read_only(self.low), read_only(self.high)
 
     @cached_property
     def starts(self) -> Array:
-        """Where each block starts, and where the last one ends, if one follows another."""
+        """The position where each block starts, and the end of the last one, for blocks in order."""
         n = self.costs.size
         if self.labels is None:
             return np.arange(n + 1)
@@ -62,7 +63,7 @@ class Terms:
 
     @cached_property
     def free(self) -> Array:
-        """Which coordinates have no term at all."""
+        """A mask of the coordinates that have no term at all."""
         return (self.costs == 0.0) & (self.weights == 0.0) & np.isinf(self.low) & np.isinf(self.high)
 
     @cached_property
@@ -78,7 +79,7 @@ class Terms:
 
     @property
     def forced(self) -> bool:
-        """Whether some coordinates without a cost have squares, or bounds keep some from zero."""
+        """Whether some coordinates without a cost have squares, or bounds exclude zero."""
         paid = self.costs > 0.0
         return bool(self.weights[~paid].any() or (self.low > 0.0).any() or (self.high < 0.0).any())
 
@@ -88,7 +89,7 @@ class Terms:
         return np.unique(np.asarray(self.labels), return_index=True)[1]
 
     def moves(self, x: Array) -> Array:
-        """Return where the sum is smooth at x, and x can go both ways."""
+        """Return a mask of the coordinates where the sum is smooth at x, and x can change both ways."""
         return ((self._norms(x) != 0.0) | (self.costs == 0.0)) & (self.low < x) & (x < self.high)
 
     def __call__(self, x: Array) -> float:
@@ -112,7 +113,7 @@ class Terms:
             hessian[np.ix_(block, block)] += self.costs[block[0]] / norms[block[0]] * bend
 
     def ratios(self, x: Array, g: Array) -> Array:
-        """Return by which factor slopes g of the risk exceed the slopes of the terms at x."""
+        """Return the factors by which slopes g of the risk exceed the slopes of the terms at x."""
         g = g if self.labels is None else self._norms(g)
         held = self.costs + self.weights * np.abs(x - self.centre)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -121,7 +122,7 @@ class Terms:
         return np.where(held > 0.0, np.maximum(down, up), 0.0)
 
     def chosen(self, x: Array, g: Array) -> Array:
-        """Return a working set: the blocks that move, and those with the largest slopes g of the risk."""
+        """Return a working set: blocks that can change, and blocks with the largest slopes g of the risk."""
         slope, moving = g + self.weights * (x - self.centre), self.moves(x)
         slope = slope if self.labels is None else self._norms(slope)
         up = np.where(x < self.high, -slope - np.where(x >= 0.0, self.costs, -self.costs), -np.inf)
@@ -139,7 +140,7 @@ class Terms:
     def outlook(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
-        Slopes of free coordinates count as zero, and the gap is without the losses.
+        The slopes of free coordinates count as zero, and the gap is without the losses.
         """
         from cutplane.linear.sweeps import outlook
 
@@ -154,7 +155,7 @@ class Terms:
         return np.abs(v) if self.labels is None else np.sqrt(np.bincount(self.labels, v * v))[self.labels]
 
     def _units(self, x: Array) -> Array:
-        """Return x over the norm of its block; 0 where that is."""
+        """Return x divided by the norm of its block; 0 if the norm is 0."""
         if self.labels is None:
             return np.sign(x)
         norms = self._norms(x)
@@ -169,7 +170,7 @@ def _strongest(pulls: Array) -> Array:
 
 
 def terms_of(problem: Declaration, groups: bool = False) -> Terms | None:
-    """Return regularizer and set as terms, with groups if these are wanted; None if they are none."""
+    """Return regularizer and set as terms, with groups if `groups` is set; None if they have another form."""
     if problem.separators:
         return None
     n, g = problem.dim, problem.active_regularizer

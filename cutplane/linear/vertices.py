@@ -21,34 +21,35 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _MOST_ENTRIES = 300_000
-"""Entries of the data, because a step reads them all and a path takes about as many steps as it has examples:
-at this size a path takes 0.2 to 0.9 of as many cold solves, at twice as many entries up to 1.5."""
+"""Most entries of the data, because a step reads them all and a path takes about as many steps as there are
+examples: at this size a path takes 0.2 to 0.9 of the time of cold solves, at twice as many entries up to
+1.5."""
 _REFRESHED = 50
-"""Steps after which all is computed from the basis, because each adds a rounding error."""
+"""Steps after which all numbers are computed from the basis, because each step adds a rounding error."""
 _APART = 1e-10
 """Random shifts of knots and costs, relative to them, because steps may cycle at ties."""
 _STEPS = 20
 """Most steps for each example and coordinate at one weight, because many times fewer are ever needed."""
 _MOVED, _OPTIMAL, _LOST = 0, 1, 2
-"""Outcomes of a step, because routines return numbers."""
+"""Outcomes of a step, numbers because compiled routines return them."""
 _VIOLATION = 1e-9
-"""Violation of a multiplier, relative to its interval, that is rounding error, because it is a sum."""
+"""Violation of a multiplier, relative to its interval, that counts as zero, because it is a rounded sum."""
 _PIVOT = 1e-9
 """Smallest pivot, relative to the direction, because smaller ones are rounding errors."""
 _STILL = 1e-11
-"""Change of a prediction that is rounding error, relative to the largest one, because it is a sum."""
+"""Change of a prediction, relative to the largest one, that counts as zero, because it is a rounded sum."""
 _PER_COORDINATE = 0.3
-"""Violation of a coordinate in violations of an example, because 0.1 to 1 take as many steps."""
+"""Weight of the violation of a coordinate relative to an example's, because 0.1 to 1 take as many steps."""
 
 
 class VertexFollower:
-    """The simplex method on ``sum_i c_i l(<x_i, w> + b, y_i) + sum_j costs_j |w_j|``, for falling weights.
+    """The simplex method on ``sum_i c_i l(<x_i, w> + b, y_i) + sum_j costs_j |w_j|``, for decreasing weights.
 
     The solution is a vertex: some examples lie at knots of their losses, and as many coordinates are not
-    zero. The objective falls along an edge where the multiplier of such an example lies outside of the slopes
-    at its knot, or a slope of the risk exceeds the cost of a coordinate that is zero; a step goes past all
-    knots on the edge to the minimum, as in the method of Barrodale and Roberts [1]_. The next weight begins
-    at the vertex of the last.
+    zero. The objective decreases along an edge in two cases: the multiplier of such an example lies outside
+    of the slopes at its knot, or a slope of the risk exceeds the cost of a coordinate that is zero. A step
+    passes all knots on the edge up to the minimum, as in the method of Barrodale and Roberts [1]_. The next
+    weight starts at the vertex of the one before.
 
     References
     ----------
@@ -86,11 +87,11 @@ class VertexFollower:
 
     @property
     def x(self) -> Array:
-        """The present vertex."""
+        """The current vertex."""
         return self._x
 
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
-        """Return the vertex and multipliers of the examples; None where rounding errors or ties lose it."""
+        """Return the vertex and multipliers of the examples; None if rounding errors or ties prevent it."""
         terms = terms_of(problem)
         if terms is None or not terms.costs.all():
             return None
@@ -138,7 +139,7 @@ class VertexFollower:
 
 
 def can_walk(problem: Declaration) -> bool:
-    """Tell whether a path leads along vertices: a piecewise linear loss, costs everywhere, and few data."""
+    """Tell whether a path follows vertices: a piecewise linear loss, costs everywhere, and few data."""
     risk, terms = predictor_of(problem), terms_of(problem)
     phi = None if risk is None else pieces_of(risk.loss)
     if risk is None or terms is None or phi is None or phi.curvatures.any() or risk.n_blocks > 1:
@@ -151,7 +152,7 @@ def can_walk(problem: Declaration) -> bool:
 
 @routine(fastmath=SUMS)
 def _products(X, d, out):
-    """Set the products of the rows with d; return the largest size."""
+    """Set the products of the rows with d; return the largest absolute one."""
     largest = 0.0
     for i in range(X.shape[0]):
         total = 0.0
@@ -165,7 +166,7 @@ def _products(X, d, out):
 
 @routine
 def _reaching(times, rises, count, rise):
-    """Return the first of so many times, in order, up to which the rises sum to `rise`; inf if none is."""
+    """Return the first of `count` times, in order, up to which the rises sum to `rise`; inf if none."""
     total = 0.0
     for k in range(count):
         total += rises[k]
@@ -204,9 +205,9 @@ def _reaching(times, rises, count, rise):
 
 @routine
 def _entering(X, slopes, costs, basis, inverse, g, base):
-    """Return the example (1) or coordinate (2) that leaves its knot or zero, its place, side and violation.
+    """Return an example (1) or coordinate (2) that changes its piece, its position, side and violation.
 
-    The slopes of the risk without the basic examples are `base`; g is set to all of them.
+    `base` are the slopes of the risk without the basic examples; g is set to all of them.
     """
     rows, knots, columns, signs, inside, size = basis
     p = size[0]
@@ -238,17 +239,17 @@ def _entering(X, slopes, costs, basis, inverse, g, base):
 
 @routine
 def _step(X, places, slopes, costs, x, z, piece, u, base, basis, inverse, work):
-    """Go along the edge that falls most, as far as the objective falls; return _MOVED, _OPTIMAL or _LOST.
+    """Go along the steepest edge, as long as the objective decreases; return _MOVED, _OPTIMAL or _LOST.
 
     Parameters
     ----------
     places : ndarray of shape (K, m)
-        The knots of each example, and `slopes`, shape (K + 1, m), times its weight.
+        The knots of each example; `slopes`, shape (K + 1, m), are multiplied by its weight.
     piece : ndarray of shape (m,)
-        Where each example is; -1 of basic ones, whose slope in `u` is 0.
+        The piece of each example; -1 for basic ones, whose slope in `u` is 0.
     basis : tuple
-        Basic examples, their knots, basic coordinates, their signs, the place of each coordinate or -1, and
-        the number of them, shape (1,).
+        Basic examples, their knots, basic coordinates, their signs, the position of each coordinate or -1,
+        and their number, shape (1,).
     """
     rows, knots, columns, signs, _, size = basis
     g, d, w, y, moves, near, times, rises = work
@@ -341,7 +342,7 @@ def _step(X, places, slopes, costs, x, z, piece, u, base, basis, inverse, work):
 
 @routine
 def _exchange(X, basis, inverse, w, y, example, place, side, stop, knot, drop):
-    """Change the basis: an example or a coordinate leaves it, or joins, for another one; return the state."""
+    """Change the basis: exchange, add or remove an example and a coordinate; return the outcome."""
     rows, knots, columns, signs, inside, size = basis
     p = size[0]
     if stop >= 0:

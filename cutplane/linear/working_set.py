@@ -17,24 +17,27 @@ from cutplane.proof.rounding import CANCELLED
 from cutplane.runtime.deadline import check_time
 
 PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.25, 1e6
-"""Costs of a product of a Gram matrix, of a cubed unknown of some linear systems, and of the calls around
-them, in entries of the data visited by a sweep, because sweeps and Newton steps are compared by these."""
+"""Costs of a product in a Gram matrix, of a cubed unknown of a linear system, and of the calls of both, in
+entries of the data visited by a sweep, because sweeps and Newton steps are compared in this unit."""
 _MOST_UNKNOWNS = 2000
-"""Unknowns of a linear system, because a Gram matrix of them takes 32 MB."""
+"""Most unknowns of a linear system, because a Gram matrix of them takes 32 MB."""
 _RIDGE = 1e-12
 """Share of the largest diagonal entry added to a Gram matrix, because dependent columns make it singular."""
 _PIVOTS = 5
-"""Kinks at which a Newton step goes on without a coordinate, because sweeps then find others that move."""
+"""Kinks after which a Newton step continues without a coordinate, because sweeps then find others that
+change."""
 _ROUNDS = 200
-"""Rounds at one working set, because many times fewer are ever needed."""
+"""Most rounds at one working set, because many times fewer are ever needed."""
 _ARMIJO = 0.01
-"""Share of the expected fall that accepts a step, because reference [3] of `CoordinateDescent` uses it."""
+"""Share of the expected decrease at which a step is accepted, because reference [3] of `CoordinateDescent`
+uses it."""
 HALVINGS, _ATTEMPTS = 30, 5
 """Halvings of a step of sweeps, because 30 reach the last digits; of a Newton step, which fails sooner."""
 _ROUGH = 0.1
-"""Share of the fall of the first sweep at which the last one may stop, because the model is not the risk."""
+"""Share of the decrease of the first sweep at which the last one may stop, because the model is not the
+risk."""
 _SHARP, _SHARPER = 0.1, 10
-"""Fall of a sweep as a share of the gap to reach, because that usually closes it; changes of this share."""
+"""Decrease by a sweep as a share of the gap to reach, because that usually closes it; and its factor."""
 _ABOVE = 1.0 + 1e-10
 """Factor on the largest eigenvalue, because it is computed with a rounding error."""
 
@@ -48,9 +51,9 @@ class Position:
     damping : float
         The least second derivative in the model of a loss, as a share of the largest one.
     sharpness : float
-        The fall of a sweep at which a gap is closed, as a share of the gap.
+        The decrease by a sweep at which a gap counts as closed, as a share of the gap.
     patience : float
-        The cost of sweeps in Newton steps at which one is taken: more after such steps failed.
+        The cost of sweeps, in Newton steps, at which a Newton step is taken: larger after such steps failed.
     """
 
     x: Array
@@ -62,11 +65,11 @@ class Position:
 
 
 class WorkingSet:
-    """min over some coordinates of the sum of the losses and their terms; the others keep their values.
+    """The minimum over some coordinates of the sum of the losses and their terms; the others stay fixed.
 
-    A round makes a quadratic model of the losses, and either sweeps over the blocks of the model, or takes a
-    Newton step in the coordinates that can change both ways: where the falls of sweeps predict that they cost
-    more than that step.
+    A round makes a quadratic model of the losses. It either sweeps over the blocks of the model, or takes a
+    Newton step in the coordinates that can change both ways, if the decreases of sweeps predict that these
+    cost more than the Newton step.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class WorkingSet:
         self.x = position.x[which]
 
     def solve(self, tolerance: float) -> bool:
-        """Do rounds until the gap of these coordinates is within the tolerance; tell whether x moved."""
+        """Do rounds until the gap of these coordinates is within the tolerance; tell whether x changed."""
         position, columns, examples = self.position, self.columns, self.examples
         position.sharpness = min(_SHARP, 10.0 * position.sharpness)
         free = np.flatnonzero(self.terms.free)
@@ -138,7 +141,7 @@ class WorkingSet:
         return _CALLS + PER_PRODUCT * products + _PER_CUBE * moving.size**3
 
     def _newton(self, moving: Array, slopes: Array, d: Array) -> Array | None:
-        """Minimise the model over the coordinates that can move, without those that reach a kink."""
+        """Minimise the model over the coordinates that can change, without those that reach a kink."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         self.position.visited += self._cost_of_newton(moving)
@@ -171,9 +174,9 @@ class WorkingSet:
         return step if step.any() and np.isfinite(step).all() else None
 
     def _advance(self, step: Array, slopes: Array, halvings: int) -> bool:
-        """Take the step, or the first of its halves that lowers the objective; tell whether x moved.
+        """Take the step, or the first of its halves that decreases the objective; tell whether x changed.
 
-        Without halvings it is taken, because a model that is the risk itself gave it.
+        Without halvings the whole step is taken, because the model is the risk itself.
         """
         position, move = self.position, self.columns.times(step)
         t = 1.0
@@ -197,9 +200,9 @@ def search(
     slopes: Array,
     halvings: int,
 ) -> tuple[float, int]:
-    """Return 1, or the first of its halves that lowers the objective enough, or 0; and the halvings.
+    """Return 1, or the first of its halves that decreases the objective enough, or 0; and the halvings.
 
-    `move` is the change of the predictions z along the step of x; `slopes` are those of the losses at x.
+    `move` is the change of the predictions z along the step of x; `slopes` are the slopes of the losses at x.
     """
     own, start, slope, t = terms(x), examples.value(z), float(slopes @ step), 1.0
     noise = CANCELLED * (abs(own) + abs(start))
@@ -212,16 +215,16 @@ def search(
 
 
 def _gain(slopes: Array, bends: Array) -> float:
-    """Return by how much coordinates without a term may lower the objective."""
+    """Return a bound of the decrease of the objective by coordinates without a term."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(slopes == 0.0, 0.0, 0.5 * slopes**2 / bends).sum())
 
 
 def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bool]:
-    """Go along a Newton step to the minimum of the model; tell whether that is its end.
+    """Go along a Newton step to the minimum of the model; tell whether the minimum is the end of the step.
 
-    The derivative is -bend at its beginning and 0 at its end, except for kinks where a coordinate alone
-    changes its sign, and for bounds, where the step ends.
+    The derivative is -bend at the start and 0 at the end, except for kinks where a single coordinate changes
+    its sign, and for bounds, where the step ends.
     """
     side = np.where(step > 0.0, terms.high, terms.low)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

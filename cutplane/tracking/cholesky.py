@@ -1,6 +1,4 @@
-"""A Cholesky factor that is updated when its matrix changes: by a row and column, or by a matrix of rank
-one.
-"""
+"""A Cholesky factor with updates: rows and columns are added or removed, matrices of rank one added."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from cutplane.runtime.compiling import SUMS, routine
 
 _SINGULAR = 1e-12
 """Pivots below this share of their diagonal entry count as zero, also after a downdate of rank one, because
-rounding errors of the sums in a pivot reach a part of it."""
+rounding errors of the sums in a pivot are about as large."""
 
 
 @routine(fastmath=SUMS)
@@ -53,7 +51,7 @@ def _drop(L, n, place):
 
 @routine(fastmath=SUMS)
 def _add_square(L, n, sign, u):
-    """Turn LL' into LL' + sign uu', which has to be positive definite; u is overwritten."""
+    """Turn LL' into LL' + sign uu', which must be positive definite; u is overwritten."""
     for j in range(n):
         pivot = L[j, j]
         size = math.sqrt(pivot * pivot + sign * u[j] * u[j])
@@ -79,7 +77,7 @@ class CholeskyFactor:
         return x
 
     def append(self, column: Array, diagonal: float) -> bool:
-        """Add a row and column, unless H would be singular: tell whether it was done."""
+        """Add a row and column, unless H would be singular; tell whether it was done."""
         n, row = self.size, column.copy()
         _forward(self._L, n, row)
         pivot = diagonal - float(row @ row)
@@ -97,7 +95,7 @@ class CholeskyFactor:
         self.size -= 1
 
     def add(self, u: Array, weight: float) -> bool:
-        """Add weight uu', unless H would be singular: tell whether it was done."""
+        """Add weight uu', unless H would be singular; tell whether it was done."""
         u = math.sqrt(abs(weight)) * u
         if weight < 0.0:
             half = u.copy()
@@ -108,7 +106,7 @@ class CholeskyFactor:
         return True
 
     def become(self, H: Array) -> bool:
-        """Factorise another matrix, unless it is singular: tell whether it was done."""
+        """Factorise another matrix, unless it is singular; tell whether it was done."""
         try:
             L = np.linalg.cholesky(H)
         except np.linalg.LinAlgError:

@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _LOST = 1e-9
-"""Error of the slopes of active coordinates, as a share of their costs, that calls for a correction, because
-bounds to that accuracy are wanted along the path."""
+"""Error of the slopes of active coordinates, as a share of their costs, above which the solution is
+corrected, because bounds along the path should have this accuracy."""
 _CORRECTIONS = 20
-"""Newton steps at the beginning at most, because each crosses few examples from a point next to a
-minimiser."""
+"""Most Newton steps at the start, because each crosses few examples from a point next to a minimiser."""
 _CHECK = 8
-"""Events between two checks of these slopes, because one costs about as much as an eighth of an event."""
+"""Events between two checks of these slopes, because a check costs about an eighth of an event."""
 _KINDS = ("", JOINS, LEAVES, CROSSES)
 
 
@@ -47,11 +46,11 @@ class L1Path(PathWalker):
     slopes : ndarray of shape (dim,)
         The gradient of the risk and of the squares; -lam costs_j sign(x_j) for active coordinates.
     signs : ndarray of shape (dim,)
-        Of active coordinates with a cost; 0 for the others.
+        The signs of active coordinates with a cost; 0 for the others.
     active : list of int
         In the order of the factor; `index` is the same as an array.
     bends, bases, low, high : ndarray of shape (m,)
-        The weighted curvature of the loss at the prediction, its slope extended to 0, and the ends of its
+        The weighted curvature of the loss at the prediction, its slope extrapolated to 0, and the ends of its
         piece.
     """
 
@@ -86,7 +85,7 @@ class L1Path(PathWalker):
 
     @cached_property
     def ending(self) -> LineDescent:
-        """Coordinate descent from where the path ended, which proves the bounds."""
+        """Coordinate descent from the end of the path, which proves the bounds."""
         return LineDescent(self.problem, self.x.copy(), self.predictions(self.x))
 
     def prove(self, run: Run) -> str | None:
@@ -169,7 +168,7 @@ class L1Path(PathWalker):
 
     @property
     def _has_drifted(self) -> bool:
-        """Whether rounding errors show in the slopes of active coordinates."""
+        """Whether the slopes of active coordinates have rounding errors that are too large."""
         off = np.abs(self.slopes[self.index] + self.lam * self.pull).max(initial=0.0)
         return bool(off > _LOST * self.lam * self.terms.costs.max())
 
@@ -205,12 +204,12 @@ class L1Path(PathWalker):
         return slopes + terms.weights * (self.x - terms.centre)
 
     def _reorder(self) -> None:
-        """Set the active coordinates, and the rates at which their slopes rise while lam falls."""
+        """Set the active coordinates, and the rates at which their slopes change as lam decreases."""
         self.index = np.array(self.active, dtype=np.int64)
         self.pull = self.terms.costs[self.index] * self.signs[self.index]
 
     def _move_freely(self, null: Array, coordinates: list[int]) -> None:
-        """Move along a direction in which no slope changes, until a coordinate or an example does."""
+        """Follow a direction without change of slopes, until a coordinate or an example changes its piece."""
         v = np.zeros_like(self.x)
         v[coordinates] = null
         moves = self.predictions(v)
@@ -256,10 +255,10 @@ class L1Path(PathWalker):
 def first_event(t, pace, x, slopes, v, changes, costs, signs, z, moves, low, high):
     """Return the distance, the number in `_KINDS`, the index and the side of the first event ahead.
 
-    The weight is t, and falls at the pace of 1, or stays where it is if the pace is 0; points change by v,
-    slopes of the smooth part by `changes`, predictions by `moves`. Of events that happen now the first one is
-    taken: with a positive definite matrix a sequence of such choices ends (the least-index rule of Murty for
-    linear complementarity problems).
+    The weight is t. It decreases at the pace of 1, or stays constant if the pace is 0; points change by v,
+    slopes of the smooth part by `changes`, predictions by `moves`. Of events at distance zero the first one
+    is chosen: with a positive definite matrix a sequence of such choices ends (the least-index rule of Murty
+    for linear complementarity problems).
     """
     best, kind, index, side = math.inf, 0, -1, 0.0
     now = NOW * t

@@ -25,28 +25,27 @@ if TYPE_CHECKING:
     from cutplane.tracking.methods import TrackedMachine
 
 _ROUNDING = 2.0**-46
-"""Rounding error of the sums in a prediction, relative to their terms, because they have up to some 100 that
-differ in size."""
+"""Rounding error of the sums in a prediction, relative to their terms, because they have up to about 100
+terms of different sizes."""
 _TIE = 1e-12
-"""Relative difference of steps to a corner that is taken for none, because simultaneous ones differ by
+"""Relative difference of steps to a corner that counts as zero, because simultaneous ones differ by
 rounding."""
 _MOST = 1000
-"""Changes of small machines at most, because they cycle after more; 100 for each example are added."""
+"""Most changes of small machines, because they cycle after more; 100 for each example are added."""
 _IDLE = 50
-"""Events at one weight, in addition to one for each example, taken for a cycle, because each example joins at
-most once where events do not cycle."""
+"""Events at one weight, in addition to one for each example, that count as a cycle, because each example
+joins at most once without a cycle."""
 _SKIP = 1e-6
 """Share of the weight by which a path skips a cycle of events, because it is a hundred thousand times
-rounding and the path is straight in between up to its square."""
+rounding, and the path between differs from a line only by its square."""
 
 
 class CurveWalk:
-    """Slopes p_i of the losses at the predictions z = (b - K p) / lam, with z_i and p_i on a curve for each
-    i.
+    """Slopes p_i of the losses at the predictions z = (b - K p) / lam, with each (z_i, p_i) on its curve.
 
-    Members are examples on a segment that rises; z_i = base_i + ridge_i p_i is an equation for each, with the
+    Members are examples on a segment that rises. Each has an equation z_i = base_i + ridge_i p_i, with the
     matrix H = K + lam diag(ridge). The others stay at their corner, or on their flat segment, where p_i is
-    constant. With an intercept sum p = 0; a constant is then added to K, because it changes nothing and makes
+    constant. With an intercept sum p = 0. A constant is then added to K, because it changes nothing and makes
     H positive definite if and only if v'H v > 0 for all v with sum v = 0.
 
     Attributes
@@ -76,7 +75,7 @@ class CurveWalk:
         self.members, self.factor = np.empty(0, np.intp), CholeskyFactor()
 
     def begin(self, p: Array) -> None:
-        """Start at slopes; members are all examples on segments that rise."""
+        """Start at given slopes; members are all examples on segments that rise."""
         self.p = self.curves.snapped(p)
         self.low, self.high = self.curves.places(self.p)
         self.f = self.gram.compute(self.p)
@@ -85,7 +84,7 @@ class CurveWalk:
 
     @property
     def ends(self) -> tuple[Array, Array]:
-        """The z between which the p of an example that is no member is constant."""
+        """The z between which the p of an example that is not a member is constant."""
         return self.curves.z[self.low, self._each], self.curves.z[self.high, self._each]
 
     def limits(self, members: Array) -> tuple[Array, Array]:
@@ -124,7 +123,7 @@ class CurveWalk:
         self.f += self.gram.compute(self.p - before)
 
     def shift(self, members: Array, d: Array) -> None:
-        """Change the slopes of some examples, kept within their corners."""
+        """Change the slopes of some examples, clipped to their corners."""
         low, high = self.limits(members)
         self.p[members] = np.clip(self.p[members] + d, low, high)
 
@@ -137,7 +136,7 @@ class CurveWalk:
         return np.where(moves, np.maximum((ends - self.p[members]) / rate, 0.0), np.inf)
 
     def leave(self, i: int, side: float) -> None:
-        """Stop an example at the corner on that side of it; it is no member any more."""
+        """Stop an example at its corner on the given side; it is then no member."""
         rises = self.curves.rises[:, i]
         if side > 0.0:
             k = int(self.high[i])
@@ -152,7 +151,7 @@ class CurveWalk:
             self._take(np.delete(self.members, place))
 
     def join(self, i: int, side: float) -> None:
-        """Put an example on the segment that rises on that side of it, and make it a member."""
+        """Put an example on the rising segment on the given side, and make it a member."""
         segment = int(self.high[i]) if side > 0.0 else int(self.low[i]) - 1
         self.low[i], self.high[i] = segment, segment + 1
         self._become_member(i, side)
@@ -163,7 +162,7 @@ class CurveWalk:
         self._gather(self.members)
 
     def _gather(self, chosen: Array) -> None:
-        """Make those examples the members."""
+        """Make the chosen examples the members."""
         self._take(chosen)
         if not chosen.size:
             return
@@ -178,10 +177,10 @@ class CurveWalk:
                 self._become_member(i, 0.0)
 
     def _become_member(self, i: int, side: float) -> None:
-        """Add an example to the factor; while H would be singular, move in a direction d with H d = 0.
+        """Add an example to the factor; as long as H would be singular, follow a d with H d = 0.
 
-        With a kernel of low rank such directions change no prediction; the move ends with an example at a
-        corner.
+        With a kernel of low rank such directions change no prediction. A step along d ends with an example at
+        a corner.
         """
         while True:
             members = self.members
@@ -226,7 +225,7 @@ class Pivoting(CurveWalk):
     Attributes
     ----------
     n_changes : int
-        Times that examples were taken in.
+        Number of times that examples joined.
     """
 
     def __init__(self, gram: Gram, curves: Curves, lam: float, intercept: bool, p: Array):
@@ -237,7 +236,7 @@ class Pivoting(CurveWalk):
         self._settle()
 
     def advance(self, most: int) -> bool:
-        """Take in so many examples; tell whether none is left that violates the optimality conditions."""
+        """Let at most so many examples join; tell whether none violates the optimality conditions."""
         for _ in range(most):
             check_time()
             if not (entering := self._violators()):
@@ -254,7 +253,7 @@ class Pivoting(CurveWalk):
         return False
 
     def finish(self) -> None:
-        """Find the minimum, or raise `ArithmeticError` if rounding errors go in circles."""
+        """Find the minimum, or raise `ArithmeticError` if rounding errors cause a cycle."""
         if not self.advance(_MOST + 100 * self.p.size):
             raise ArithmeticError("rounding errors go in circles")
 
@@ -263,7 +262,7 @@ class Pivoting(CurveWalk):
         self._settle()
 
     def _settle(self) -> None:
-        """Solve the equations of the members; those that reach a corner on the way leave."""
+        """Solve the equations of the members; those that reach a corner first leave."""
         start, f = self.p.copy(), self.f
         self.f = f.copy()
         while self.members.size:
@@ -287,9 +286,7 @@ class Pivoting(CurveWalk):
             self.b = -float(self.residuals.mean())
 
     def _violators(self) -> list[tuple[int, float]]:
-        """Return the example that violates the conditions most, and its side; a pair where b is
-        undetermined.
-        """
+        """Return the example that violates the conditions most, and its side; a pair if b is arbitrary."""
         low, high = (self.lam * ends + self.f for ends in self.ends)
         low[self.members], high[self.members] = -math.inf, math.inf
         low[self._idle], high[self._idle] = -math.inf, math.inf
@@ -313,8 +310,8 @@ class Pivoting(CurveWalk):
 class MachinePath(CurveWalk, PathWalker):
     """The path of a machine over the weight of its norm: the slopes p are linear in lam between knots.
 
-    With an intercept there is always a member, at a corner maybe, because its equation determines the
-    intercept: where an interval of intercepts is best, an end of the interval.
+    With an intercept there is always a member, maybe at a corner, because its equation determines the
+    intercept: if an interval of intercepts is optimal, it is an end of the interval.
     """
 
     def __init__(self, problem: Declaration, machine: TrackedMachine):
@@ -445,8 +442,8 @@ class MachinePath(CurveWalk, PathWalker):
 def _far_end(machine: TrackedMachine) -> tuple[Pivoting, float]:
     """Return a walk that ended at the slopes for all large weights, and the limit of the intercept.
 
-    At large weights the function is almost constant. Of the slopes of the losses at the best constant those
-    of the function of least norm are the solution: a quadratic programme over the kinks at that constant.
+    At large weights the function is almost constant. Among the slopes of the losses at the best constant, the
+    solution gives the function of least norm: a quadratic programme over the kinks at that constant.
     """
     curves, far = machine.curves, 0.0
     if machine.intercept:

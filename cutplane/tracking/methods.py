@@ -1,6 +1,4 @@
-"""The methods that follow a solution with an active set: exact paths, and the active set method of
-machines.
-"""
+"""Methods that follow a solution with an active set: exact paths, and the active-set method of machines."""
 
 from __future__ import annotations
 
@@ -36,16 +34,16 @@ if TYPE_CHECKING:
 _TURN = 64
 """Events of one iteration, because the driver's work for an iteration is then a few percent of theirs."""
 _PER_EVENT = 6e4
-"""Cost of an event outside the data, in the nanoseconds of `engine.costs`, because it is mostly
-interpreted."""
+"""Cost of an event outside the data, in the nanoseconds of `engine.costs`, because most of it is interpreted
+code."""
 _SOLVE, _EPOCHS = 9.0, 20.0
-"""Iterations of a solve from the last weight's solution, and passes over the data in them, because coordinate
-descent takes about so many."""
+"""Iterations of a solve from the solution at the weight before, and passes over the data in them, because
+coordinate descent takes about so many."""
 _SLICE = 40_000_000
 """Numbers read by the changes of an iteration, because that takes some hundredths of a second."""
 _PATIENCE = 3
 """Certified bounds without improvement, after 1, 2, 4, ... changes, at which the method stops, because
-rounding errors make it cycle then."""
+rounding errors then make it cycle."""
 
 
 class PathMethod(Method):
@@ -71,20 +69,21 @@ class PathTracking(PathMethod):
 
         minimise  sum_i c_i l(<x_i, w> + b, y_i) + sum_j q_j (w_j - o_j)^2 / 2 + lam sum_j a_j |w_j|
 
-    is a piecewise linear function of lam. From the least lam at which all coordinates with a cost are zero,
-    down to the weight of the problem, each linear piece ends where a coordinate joins the active ones, one
-    leaves them, or a prediction crosses to another piece of its loss. The direction of a piece is computed
-    with a Cholesky factor for the active coordinates. Each event changes it by a matrix of rank one, and it
-    is recomputed when it has lost digits. Of simultaneous events the one of least index goes first. Where the
-    active columns become dependent the solution follows the set of all solutions until they are not.
+    is a piecewise linear function of lam. The path starts at the least lam at which all coordinates with a
+    cost are zero, and ends at the weight of the problem. A linear piece ends where a coordinate joins the
+    active ones, one leaves them, or a prediction crosses to another piece of its loss. The direction of a
+    piece is computed with a Cholesky factor for the active coordinates. Each event changes it by a matrix of
+    rank one, and it is recomputed when it has lost digits. Of simultaneous events the one of least index goes
+    first. If the active columns become dependent, the path follows the set of all solutions until they are
+    independent.
 
-    The last point is proven by the cut of its multipliers, as in `CoordinateDescent`. Use it through
+    The last point is proven by the cut of its multipliers, as in `CoordinateDescent`. Use this method through
     `Problem.path` with ``exact=True``, which keeps the knots.
 
-    It takes a risk of linear predictions with one block (`LinearRisk`, with data of any layout, whose columns
+    It needs a risk of linear predictions with one block (`LinearRisk`, with data of any layout, whose columns
     are copied together unless they are contiguous), a loss without kinks such as `Squared`, `SquaredHinge`,
     `Huber` or `ModifiedHuber`, and `L1`, `ElasticNet`, or other sums of costs and squares of the coordinates,
-    over the whole space. Coordinates without a cost, such as a bias, are active all along.
+    over the whole space. Coordinates without a cost, such as a bias, are always active.
 
     Raises
     ------
@@ -120,11 +119,11 @@ class PathTracking(PathMethod):
             )
 
     def turns(self, problem: Declaration, count: int) -> int:
-        """Return the iterations that should cost as much as so many solves along the path.
+        """Return the number of iterations that cost as much as so many solves along the path.
 
-        The number of events of a path is unknown beforehand. Abandoned after so many, it costs no more than
-        the solves. 0 if there is no path, or if there are squares in addition to the norm, because their
-        weight stays the same on a path.
+        The number of events of a path is not known in advance. If it is abandoned after this number, it costs
+        no more than the solves. 0 if there is no path, or if there are squares in addition to the norm,
+        because their weight is constant on a path.
         """
         terms, risk = terms_of(problem), predictor_of(problem)
         if risk is None or terms is None or terms.weights.any() or not suits(self, problem):
@@ -163,23 +162,23 @@ class KernelPathTracking(PathMethod):
 
         minimise  sum_i c_i l(f(x_i) + b, y_i) + lam/2 ||f||^2,   f = -1/lam sum_i p_i k(x_i, .),
 
-    are piecewise linear in lam, and so are f and b in 1/lam. Beyond the first knot the p_i stay the same:
-    those of the function of least norm among the best ones for lam = inf. From there down to the weight of
-    the problem each linear piece ends where the prediction for an example reaches a kink of its loss (it
-    joins the elbow), or a multiplier reaches a bound (it leaves). The direction is computed with a Cholesky
-    factor for the examples in the elbow, which each event changes. Of events at one weight the one of
-    least index goes first. Where examples of the elbow depend on one another, the multipliers follow the
+    are piecewise linear in lam, and f and b are piecewise linear in 1/lam. Above the first knot the p_i are
+    constant: of the best ones for lam = inf, those that give the function of least norm. Between the first
+    knot and the weight of the problem, a linear piece ends where the prediction for an example reaches a kink
+    of its loss (it joins the elbow), or a multiplier reaches a bound (it leaves). The direction is computed
+    with a Cholesky factor for the examples in the elbow, which each event changes. Of events at one weight
+    the one of least index goes first. If examples of the elbow depend on one another, the path follows the
     set of all solutions until they do not.
 
-    With an intercept the elbow is never empty: an example whose multiplier is at a bound may stay there, and
-    where an interval of intercepts is best, the one in use is an end of it.
+    With an intercept the elbow is never empty: an example whose multiplier is at a bound may stay in it. If
+    an interval of intercepts is optimal, one of its ends is used.
 
-    The last point is proven by the cut of its multipliers. Use it through `Problem.path` with ``exact=True``,
-    which keeps the knots.
+    The last point is proven by the cut of its multipliers. Use this method through `Problem.path` with
+    ``exact=True``, which keeps the knots.
 
-    It takes `Hinge`, `Absolute`, `Quantile`, `EpsilonInsensitive` and other losses that are linear on
-    pieces, in a `KernelRisk` with its `squared_norm`, or in a `LinearRisk` with `L2`, without a feasible
-    set. With curved losses the path is no piecewise linear one.
+    It needs `Hinge`, `Absolute`, `Quantile`, `EpsilonInsensitive` or another loss that is linear on pieces,
+    in a `KernelRisk` with its `squared_norm`, or in a `LinearRisk` with `L2`, without a feasible set. With
+    curved losses the path is not piecewise linear.
 
     Raises
     ------
@@ -213,7 +212,7 @@ class KernelPathTracking(PathMethod):
         return run.timed(MachinePath, run.problem, self.machine(run.problem))
 
     def machine(self, problem: Declaration) -> TrackedMachine:
-        """Return the machine that a problem is; raise `MissingCapabilityError` if it is none."""
+        """Return the machine of a problem; raise `MissingCapabilityError` if the problem is none."""
         risk: Any = problem.risk
         if offers(risk, Capability.KERNEL_PREDICTOR):
             risk, lam = machine_of(problem, self.name, "Use path(lams).")
@@ -232,7 +231,7 @@ class KernelPathTracking(PathMethod):
         return curves
 
     def _linear(self, problem: Declaration) -> TrackedMachine:
-        """Return a machine of linear predictions, whose features are scaled to a norm with equal weights."""
+        """Return a machine of linear predictions, with features scaled to a norm with equal weights."""
         from cutplane.kernels.functions import Linear
         from cutplane.kernels.gram import Gram
         from cutplane.kernels.rows import CACHE_BYTES
@@ -269,8 +268,8 @@ class KernelPathTracking(PathMethod):
 
 @dataclass(eq=False)
 class ActiveSetState:
-    """The walk; examples that joined since the bounds were certified, and after how many they are again; and
-    bounds in a row without improvement.
+    """The walk; the number of examples that joined since the last certificate, and before the next one; and
+    the number of successive bounds without improvement.
     """
 
     walk: Pivoting
@@ -284,19 +283,19 @@ class ActiveSet(Method):
     """The active set method on the dual of a kernel machine, SimpleSVM [1]_.
 
     Examples strictly between the bounds of their multipliers are the active set. Their equations, with one
-    for the intercept, are solved by a Cholesky factor; where the solution leaves the bounds, the step ends
-    at the first of them, and that example leaves. When it is inside, the example that violates the
-    optimality conditions most joins. The factor follows in O(k^2) for k active examples. After finitely many
-    changes the solution is exact, whatever lam is [2]_; the factor has 8 k^2 bytes. `Decomposition` is faster
-    where it applies.
+    for the intercept, are solved by a Cholesky factor. If the solution leaves the bounds, the step ends at
+    the first bound, and that example leaves the set. If it is inside, the example that violates the
+    optimality conditions most joins. A change of the factor costs O(k^2) for k active examples. After
+    finitely many changes the solution is exact, for any lam [2]_; the factor has 8 k^2 bytes. `Decomposition`
+    is faster where it applies.
 
-    Duplicates, and kernels of low rank, make the equations singular: the multipliers then move
-    in a direction that changes no prediction, until one of them is at a bound.
+    Duplicates, and kernels of low rank, make the equations singular: the multipliers then follow a direction
+    that changes no prediction, until one of them is at a bound.
 
-    It takes a `KernelRisk` whose loss is linear or quadratic on pieces and has a least value, any number of
-    pieces (all of ours but `Logistic`, `Poisson` and the like), its `squared_norm`, and no feasible set. A
-    solve starts from the multipliers of a warm start, else from the coefficients of the first point, clipped
-    to their bounds.
+    It needs a `KernelRisk` whose loss is linear or quadratic on pieces and has a least value, with any number
+    of pieces (every loss of the package except `Logistic`, `Poisson` and similar ones), its `squared_norm`,
+    and no feasible set. A solve starts from the multipliers of a warm start, else from the coefficients of
+    the first point, clipped to their bounds.
 
     Raises
     ------

@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
 JOINS, LEAVES, CROSSES = "joins", "leaves", "crosses"
 Event = tuple[float, str, int, float]
-"""How much the weight falls until it happens (inf if never), its kind, its index, and its side."""
+"""The decrease of the weight until the event (inf if never), its kind, its index, and its side."""
 
 ZERO_RATE = 1e-11
 """Share of the terms of a rate below which it counts as zero, because rounding errors of solves with a factor
 reach that size."""
 NOW = 1e-13
-"""Share of the weight within which an event happens at once, because rounding separates simultaneous ones."""
+"""Share of the weight within which an event counts as simultaneous, because rounding separates such
+events."""
 
 
 class PathWalker(ABC):
-    """The solution at a weight that falls to an end; between knots it is linear in the weight or its inverse.
+    """The solution at a decreasing weight; between knots it is linear in the weight or its inverse.
 
-    A subclass is a system of equations for the active members: it gives the direction of the solution, the
+    A subclass is a system of equations for the active members. It computes the direction of the solution, the
     first event ahead, and the change of the members at an event.
 
     Attributes
@@ -33,7 +34,7 @@ class PathWalker(ABC):
     lam, end : float
     knots : Knots
     patience : int
-        Events at one weight after which rounding errors are taken to go in circles.
+        Events at one weight after which rounding errors are assumed to cause a cycle.
     """
 
     lam: float
@@ -73,13 +74,11 @@ class PathWalker(ABC):
 
     @abstractmethod
     def direction(self) -> tuple[Any, ...]:
-        """Return how the solution changes while the weight falls by 1."""
+        """Return the change of the solution while the weight decreases by 1."""
 
     @abstractmethod
     def next_event(self, *direction: Any) -> Event:
-        """Return the first event ahead; of simultaneous ones the one of least index, because such choices
-        form no cycle.
-        """
+        """Return the first event ahead; of simultaneous ones the one of least index, to prevent cycles."""
 
     @abstractmethod
     def move(self, tau: float, *direction: Any) -> None:
@@ -103,7 +102,7 @@ class PathWalker(ABC):
 
     @abstractmethod
     def prove(self, run: Run) -> str | None:
-        """Prove the last point; return why there is still a gap, if there is one."""
+        """Prove the last point; return the reason if there is still a gap."""
 
     @abstractmethod
     def bounds(self, weight: float, x: Array) -> tuple[float, float]:
