@@ -208,7 +208,7 @@ class Bundle:
             depths = (slopes @ point + offsets) / np.where(lengths > 0.0, lengths, 1.0)
             chosen = np.argsort(-depths, kind="stable")[: max(self.max_cuts - self._count, 0)]
             slopes, offsets, blocks = slopes[chosen], offsets[chosen], [blocks[row] for row in chosen]
-        self._admit(slopes)
+        self._store_sparse(slopes)
         before = self._count
         rows = [
             self._append(query, *row) for row in zip(rows_of(slopes), offsets.tolist(), blocks, strict=True)
@@ -221,7 +221,7 @@ class Bundle:
 
     def fill(self, slopes: Any, offsets: Array, blocks: Array, queries: Array) -> None:
         """Append rows without a search for equal ones."""
-        self._admit(slopes)
+        self._store_sparse(slopes)
         rows, sizes = rows_of(slopes), row_sizes(slopes)
         keys = [self._slopes.key(slope) for slope in rows]
         self._write(len(keys), offsets, sizes, blocks, queries, keys)
@@ -231,7 +231,7 @@ class Bundle:
         self.steepest = max(self.steepest, float(sizes.max(initial=0.0)))
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
 
-    def _admit(self, slopes: Any) -> None:
+    def _store_sparse(self, slopes: Any) -> None:
         """Store all slopes as sparse rows from the first sparse ones on."""
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None

@@ -14,7 +14,7 @@ OVERHEAD = 1e6
 """An iteration outside the data (master, bounds, records), because that is nearly the same for all data."""
 BATCH = 4.0 * OVERHEAD
 """Least work of a move in an iteration, because then the overhead is a fifth of the time."""
-LOOK = 5e4
+GAP_CHECK = 5e4
 """Computation of a move's gap, outside the data, because it is a few calls of numpy."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
 """A pass for predictions and slopes, with the line search, per example, per stored entry and per entry of a

@@ -198,8 +198,8 @@ class Driver(Generic[Answer]):
         return state
 
     def _limited_step(self) -> Turn:
-        left = self._began + self.stopping.time_limit - clock()
-        with limited_to(left) if self._records else nullcontext(), patient_until(self._patience):
+        remaining = self._began + self.stopping.time_limit - clock()
+        with limited_to(remaining) if self._records else nullcontext(), patient_until(self._patience):
             return self.process.step()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:

@@ -27,7 +27,7 @@ _LARGE = 100_000
 """Entries of the cuts above which prox problems replace linear programmes, because these take longer then."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
 """Prox weights in units of the steepest cut, because the slope of the prox term has to be small."""
-_PINNED = 1e-9
+_FLAT = 1e-9
 """Largest relative residual of a flat combination of slopes, because nnls has fewer exact digits than
 doubles."""
 
@@ -45,7 +45,7 @@ class DualSearch(DualFunction):
         bundle: Bundle,
         multipliers: Array,
         upper: float,
-        held: Array | None = None,
+        set_multipliers: Array | None = None,
         reach: float = 0.0,
         lower: float = -math.inf,
     ) -> DualValue:
@@ -59,7 +59,7 @@ class DualSearch(DualFunction):
         rows = bundle.slopes, bundle.offsets, bundle.blocks
         if self.problem.regularizer.lam > 0.0:
             lower = -math.inf
-        found = self(*rows, multipliers, upper, held, reach, lower)
+        found = self(*rows, multipliers, upper, set_multipliers, reach, lower)
         if found.value > -math.inf or not self.problem.regularizer.lam > 0.0:
             return found
         inside = self._multipliers_inside(bundle)
@@ -121,7 +121,7 @@ def _mixed(found: DualValue, inside: Array, share: float) -> Array:
     return (1.0 - share) * found.multipliers + share * inside
 
 
-def pins(slopes: Any, blocks: Array, free: Array) -> bool:
+def has_flat_combination(slopes: Any, blocks: Array, free: Array) -> bool:
     """Tell whether some convex combination of rows is flat in the `free` coordinates.
 
     These have neither a regularizer nor bounds. Cuts with slope zero, such as an infimum, do not count: if
@@ -141,4 +141,4 @@ def pins(slopes: Any, blocks: Array, free: Array) -> bool:
     cuts = cuts[cuts.any(axis=1)]
     matrix = np.vstack([(columns / np.where(scale > 0.0, scale, 1.0)).T, cuts.astype(np.float64)])
     right = np.concatenate([np.zeros(free.size), np.ones(len(cuts))])
-    return nnls(matrix, right)[1] <= _PINNED
+    return nnls(matrix, right)[1] <= _FLAT

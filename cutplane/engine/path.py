@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, MissingExtraError
-from cutplane.methods.base import Follower, FollowsPath, Leads, Method, Step
+from cutplane.methods.base import Follower, FollowsPath, HasFollower, Method, Step
 from cutplane.pieces.capabilities import Capability, ask, users_parts
 from cutplane.pieces.validation import Array, as_positive, as_scalar, as_vector
 from cutplane.regularizers.base import Regularizer
@@ -174,7 +174,7 @@ def _leader(
 
     asked = users_parts(problem.simple_set, FeasibleSet) + users_parts(problem.regularizer, Regularizer)
     held = options.get("warm_start") or options.get("max_cuts") or options.get("backend", "auto") != "auto"
-    if asked or held or options.keys() - _TAKEN or not isinstance(method, Leads):
+    if asked or held or options.keys() - _TAKEN or not isinstance(method, HasFollower):
         return None
     x0 = None if options.get("x0") is None else as_vector("x0", options["x0"], problem.dim)
     stated, change = standardized(problem) or (problem, None)
@@ -233,7 +233,7 @@ class _Following(Method):
             run.visit(found[0])
             run.add_dual_cut(found[1])
         given_up = found is None or attempts + 1 == len(_AIMS)
-        return Step("path", attempts + 1, "the path was left" if given_up else None)
+        return Step("path", attempts + 1, "the follower gave no proof" if given_up else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

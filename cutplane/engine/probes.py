@@ -65,7 +65,7 @@ def probe(run: Run) -> int:
     if not run.problem.risk.black_box or not run.problem.risk.exact or run.best is None:
         return 0
     evaluate = run.evaluator.point
-    known = _Known(run)
+    known = _ProbedPoints(run)
     count = max(_FEWEST, run.evaluator.calls // _SHARE)
     known.add(_again(run, run.best))
     bounded, best = run.problem.simple_set.bounded, run.best.x
@@ -93,7 +93,7 @@ def _again(run: Run, point: Point) -> Point:
     return again
 
 
-class _Known:
+class _ProbedPoints:
     """Evaluated points, the last ones of a run and new ones, and random points of the set."""
 
     def __init__(self, run: Run):
@@ -311,7 +311,7 @@ class _Probe:
                 value = height + float(v @ y)
                 terms = abs(least.value) + abs(height) + float(np.abs(v) @ np.abs(y))
                 allowed = tolerance if self.X0.violation(y) == 0.0 else ORACLE
-                if least.value - value > allowed * terms + self.dual.doubt:
+                if least.value - value > allowed * terms + self.dual.solver_gap:
                     raise OracleError(
                         f"The least g(x) + <v, x> over the set is {least.value:.10g} by the forms of "
                         f"{self.names}, but {value:.10g} at x = {show(y)} in the set, for v = {show(v)}. "

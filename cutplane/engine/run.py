@@ -12,7 +12,7 @@ from scipy.linalg import norm
 
 from cutplane.engine.bounds import Bounds, Contradiction, check_cuts, check_separation, hidden_terms
 from cutplane.engine.bundle import Bundle, Proof
-from cutplane.engine.dual import DualSearch, pins
+from cutplane.engine.dual import DualSearch, has_flat_combination
 from cutplane.engine.evaluator import Evaluator, Point
 from cutplane.engine.half_spaces import infeasible_end, into_half_spaces, point_towards, pull_back
 from cutplane.engine.history import Mark
@@ -112,7 +112,7 @@ class Run(Bounds):
         self.marks: list[Mark] = []  # of the current iteration
         self.last: Reduced | None = None
         self.set_multipliers: Array | None = None
-        self._guard, self._pinned = 0.0, not self.dual.free.size
+        self._guard, self._can_be_flat = 0.0, not self.dual.free.size
         infima = problem.risk.infima
         if np.isfinite(infima).all():
             if method.needs_infima(problem):
@@ -158,9 +158,9 @@ class Run(Bounds):
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
         status, multipliers = MasterStatus.UNBOUNDED, None
-        if stabilization is None and not self._pinned:
-            self._pinned = pins(self.bundle.slopes, self.bundle.blocks, self.dual.free)
-        if stabilization or self._pinned:
+        if stabilization is None and not self._can_be_flat:
+            self._can_be_flat = has_flat_combination(self.bundle.slopes, self.bundle.blocks, self.dual.free)
+        if stabilization or self._can_be_flat:
             status, multipliers = self._solve(stabilization)
         if status is MasterStatus.UNBOUNDED and stabilization is None:
             self._guard = 0.5 * self._guard if self._guard else self.natural_weight(self.anchor)
@@ -216,17 +216,19 @@ class Run(Bounds):
         solution = self.solver.solve(bundle, stabilization, accuracy, complaint)
         return solution.status, solution.multipliers
 
-    def certify(self, multipliers: Array, held: Array | None = None, known: float = -math.inf) -> DualValue:
+    def certify(
+        self, multipliers: Array, set_multipliers: Array | None = None, known: float = -math.inf
+    ) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
-        `held` are multipliers of the simple set, which may make a solve unnecessary. L may be -inf if it is
+        `set_multipliers`, of the rows of the simple set, may make a solve unnecessary. L may be -inf if it is
         at most `known`.
         """
         reach = 0.0
         if hasattr(self, "first"):
             last = 0.0 if self.last is None else float(np.abs(self.last.x).max())
             reach = REACH * max(self.anchor.extent, last)  # the next best point may lie at the minimiser
-        rows = self.bundle, multipliers, self.upper, held, reach, known
+        rows = self.bundle, multipliers, self.upper, set_multipliers, reach, known
         evaluate = self.dual.evaluate
         dual = self.timed(evaluate, *rows, master=True) if self.dual.calls_solver else evaluate(*rows)
         self.bundle.weigh(dual.multipliers)

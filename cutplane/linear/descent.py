@@ -63,9 +63,9 @@ class LineDescent:
         self.price = cost_of_compression(z.size, x.size)
         self._whole: Compressed | None = None
         self._before = math.inf
-        self._seen: tuple[Array, Array, float, Array] | None = None
+        self._last_multipliers: tuple[Array, Array, float, Array] | None = None
         self._aim, self._share = 1.0, _INNER
-        self._steps = self._looks = 0
+        self._steps = self._gap_checks = 0
 
     @property
     def cost(self) -> float:
@@ -76,7 +76,7 @@ class LineDescent:
         """Return the gap of the run."""
         return run.upper - run.lower
 
-    def become(self, terms: Terms) -> None:
+    def set_terms(self, terms: Terms) -> None:
         """Change to other terms with the same free coordinates."""
         self.terms, self._before, self._aim = terms, math.inf, 1.0
 
@@ -87,9 +87,9 @@ class LineDescent:
         """
         position, began = self.position, self.position.visited
         most = began + max(began, _SHARE * self._proof)
-        looks = self._looks
+        checks = self._gap_checks
         reached, factor, r = run.timed(self.approach, run.tolerance, most)
-        run.evaluator.calls += self._looks - looks
+        run.evaluator.calls += self._gap_checks - checks
         self._steps += 1
         position.z = np.array(run.evaluate(position.x.copy()).image, dtype=np.float64)
         self._add_cut(run, factor, r)
@@ -108,7 +108,7 @@ class LineDescent:
         position, examples = self.position, self.examples
         self._share = _INNER
         while True:
-            r, g, factor, gap = self.outlook()
+            r, g, factor, gap = self.dual_point()
             error = examples.error(1.0, position.z, r) if examples.kinked else 0.0
             away, gap = gap, gap + error
             goal = self._aim * tolerance(self.objective)
@@ -120,15 +120,15 @@ class LineDescent:
             moved = self._solve(r, g, away, max(self._share * away, least), least)
             self._share = _INNER if moved else 0.1 * self._share
 
-    def outlook(self) -> tuple[Array, Array, float, float]:
+    def dual_point(self) -> tuple[Array, Array, float, float]:
         """Return weighted multipliers, the slopes of their cut, the factor of the best bound, and the gap."""
-        position, self._looks = self.position, self._looks + 1
-        seen = self._seen
+        position, self._gap_checks = self.position, self._gap_checks + 1
+        seen = self._last_multipliers
         if seen is None or seen[0] is not position.z or self.examples.kinked:
             r, gap = self._multipliers()
-            self._seen = seen = position.z, r, gap, self._slopes(r)
+            self._last_multipliers = seen = position.z, r, gap, self._slopes(r)
         _, r, gap, g = seen
-        factor, own = self.terms.outlook(position.x, g)
+        factor, own = self.terms.best_factor(position.x, g)
         return r, g, factor, gap + own + self.examples.excess(factor, position.z, r)
 
     @property

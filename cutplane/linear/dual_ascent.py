@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from cutplane.engine.costs import BATCH, LOOK, OVERHEAD, cost_of_pass, cost_of_visits
+from cutplane.engine.costs import BATCH, GAP_CHECK, OVERHEAD, cost_of_pass, cost_of_visits
 from cutplane.linear.moves import FIRST_EPOCHS
 from cutplane.linear.predictor import as_rows
 from cutplane.losses.base import pieces_of
@@ -58,7 +58,7 @@ class Batches:
         self.free = not form.quadratic.is_strict
         self._epochs, self._needed = 0, math.inf
         self._epoch, self._pass = form.cost_of_epoch, cost_of_pass(form.size)
-        self._alongside = (OVERHEAD if self.free else LOOK) / self._epoch
+        self._alongside = (OVERHEAD if self.free else GAP_CHECK) / self._epoch
         self._planned = max(float(FIRST_EPOCHS), self._alongside)
 
     def gap(self, run: Run) -> float:
@@ -74,7 +74,7 @@ class Batches:
         assert self.ascent is not None
         done, began = 0, self.cost
         if not self.free and self.cost == 0.0 and self._alongside < 1.0:
-            enough, self.remaining = self._look(self.ascent, tolerance)
+            enough, self.remaining = self._check(self.ascent, tolerance)
             if self.remaining <= enough:
                 return 0
         while True:
@@ -83,7 +83,7 @@ class Batches:
             done += self._epochs
             if self.free or self.cost - began + self._epoch > BATCH:
                 return done
-            enough, remaining = self._look(self.ascent, tolerance)
+            enough, remaining = self._check(self.ascent, tolerance)
             self._learn(remaining, enough)
             if remaining <= enough or BATCH < self._needed * self._epoch < math.inf:
                 self._epochs = 0
@@ -95,10 +95,10 @@ class Batches:
         if self._epochs:
             self._learn(remaining, run.tolerance(run.upper))
 
-    def _look(self, ascent: DualAscent, tolerance: Callable[[float], float]) -> tuple[float, float]:
+    def _check(self, ascent: DualAscent, tolerance: Callable[[float], float]) -> tuple[float, float]:
         """Return the tolerance of the gap, and the gap of the epochs."""
-        self.cost += self._pass - OVERHEAD + LOOK
-        objective, remaining = ascent.look()
+        self.cost += self._pass - OVERHEAD + GAP_CHECK
+        objective, remaining = ascent.objective_and_gap()
         return tolerance(objective), remaining
 
     def _learn(self, remaining: float, tolerance: float) -> None:
@@ -168,7 +168,7 @@ class DualAscent:
         """The multipliers u, shape (m,)."""
         return self._u.copy()
 
-    def look(self) -> tuple[float, float]:
+    def objective_and_gap(self) -> tuple[float, float]:
         """Return the objective at x, and its excess over the bound of the multipliers: a pass."""
         risk, x, step = self.risk, self.x, self.x - self._centre
         z, weighted = risk.data.times(x[: risk.X.shape[1]]), self._weights * step

@@ -51,7 +51,7 @@ class LinearFollower:
         descent, terms = self._descent, terms_of(problem, groups=True)
         if terms is None or not np.array_equal(terms.free, self._free):
             return None
-        descent.become(terms)
+        descent.set_terms(terms)
         lam = problem.regularizer.lam
         lams = {known[0] for known in self._known} | {lam}
         different = len(lams) == len(self._known) + 1 > 2 and min(lams) > 0.0
@@ -92,7 +92,7 @@ class NewtonFollower:
         if form is None:
             return None
         if form.quadratic is not self._method.quadratic:
-            self._method.become(form.quadratic, self.x, self._z)
+            self._method.set_quadratic(form.quadratic, self.x, self._z)
         steps = Steps(self.x, self._z)
         walk(self._method, steps, tolerance, _LONGEST * usual_cost_of_newton(form))
         self.x, self._z = steps.x, steps.z

@@ -71,15 +71,15 @@ class MultiplierMethod:
         self._free = not quadratic.is_strict
         self._begin(self._examples.shifts, predictions, gap)
 
-    def become(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
+    def set_quadratic(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
         """Change the quadratic; the multipliers found at x, with predictions z, are the first shifts."""
         self.quadratic = quadratic
-        _, z = self.look(x, z)
+        _, z = self.evaluate(x, z)
         self._begin(self.multipliers, z, self.value - self.bound)
 
     def _begin(self, shifts: Array, z: Array, gap: float) -> None:
         self._steps = 0
-        self._examples.become(self._examples.first_mu(z, gap), shifts)
+        self._examples.set_smoothing(self._examples.first_mu(z, gap), shifts)
 
     @property
     def cost(self) -> float:
@@ -87,7 +87,7 @@ class MultiplierMethod:
         m, n = self.risk.X.shape
         return cost_of_newton((m, n, m * self.risk.data.row_entries), self._rows.size)
 
-    def look(self, x: Array, z: Array) -> tuple[Array, Array]:
+    def evaluate(self, x: Array, z: Array) -> tuple[Array, Array]:
         """Return x and predictions z with the best free bias.
 
         Set `multipliers`, the `slopes` and `offset` of their cut, its lower `bound` (-inf if a free bias has
@@ -97,7 +97,7 @@ class MultiplierMethod:
             shift = self._best_shift(z)
             x, z = x.copy(), z + shift
             x[-1] += shift
-        self._look(z)
+        self._evaluate(z)
         risk = self._examples.risk_at(z)
         self.value = risk + self.quadratic(x)
         self._size = abs(self.value)
@@ -111,16 +111,16 @@ class MultiplierMethod:
         return x, z
 
     def direction(self, x: Array, z: Array) -> Array | None:
-        """Return the Newton step at the last point of `look`; None if rounding errors are too large.
+        """Return the Newton step at the last point of `evaluate`; None if rounding errors are too large.
 
         If that point was close to the minimiser for the current shifts, its multipliers become the shifts.
         """
         if self._stale:
-            self._examples.become(
+            self._examples.set_smoothing(
                 (_SHRINK**2 if self._steps == 1 else _SHRINK) * self._examples.mu, self.multipliers
             )
             self._steps = 0
-            self._look(z)
+            self._evaluate(z)
         _, step, failed = dposv(self._hessian(), -self._gradient(x), lower=1)
         return None if failed or not np.isfinite(step).all() else step
 
@@ -152,9 +152,9 @@ class MultiplierMethod:
 
         return sign * _zero(ahead, -abs(start), first, _ROUNDING * float(self.risk.weights.sum()))
 
-    def _look(self, z: Array) -> None:
+    def _evaluate(self, z: Array) -> None:
         risk = self.risk
-        self.multipliers, self._bends = self._examples.look(z)
+        self.multipliers, self._bends = self._examples.derivatives(z)
         u = risk.weights * self.multipliers
         slopes = self._add(u)
         self.slopes = np.concatenate([slopes, bias_slopes(u, self._edges)]) if risk.intercept else slopes
@@ -283,7 +283,7 @@ def walk(method: MultiplierMethod, steps: Steps, tolerance: Callable[[float], fl
     """Take steps until the gap is closed, or the cost reaches a limit; return the cost."""
     cost = 0.0
     while True:
-        steps.look(method)
+        steps.evaluate(method)
         cost += method.cost
         if cost >= most or steps.upper - steps.lower <= tolerance(steps.upper):
             return cost
@@ -306,9 +306,9 @@ class Steps:
         self.cut: tuple[Array, tuple[Array, Array]] | None = None
         self.count = 0
 
-    def look(self, method: MultiplierMethod) -> None:
+    def evaluate(self, method: MultiplierMethod) -> None:
         """Compute the multipliers at the current point, with the best free bias."""
-        self.x, self.z = method.look(self.x, self.z)
+        self.x, self.z = method.evaluate(self.x, self.z)
         self.count += 1
         if method.value <= self.upper or self.count == 1:
             self.best, self.upper = self.x, method.value

@@ -79,9 +79,9 @@ class Examples:
             else _sum(self._outline, risk.y, risk.weights, self._parts)
         )
         self._valued: tuple[Array, float] | None = None
-        self.become(0.0, np.zeros(m) if shifts is None else shifts)
+        self.set_smoothing(0.0, np.zeros(m) if shifts is None else shifts)
 
-    def become(self, mu: float, shifts: Array) -> None:
+    def set_smoothing(self, mu: float, shifts: Array) -> None:
         """Change the smoothing to mu, and the shifts to these multipliers."""
         self.mu, self.shifts = mu, shifts
         self._envelope = None if self._outline is None else envelope(self._outline, mu)
@@ -91,7 +91,7 @@ class Examples:
         """Shift by the slopes r, and smooth less; tell whether that was possible."""
         possible = self.mu > _FINEST * max(1.0, float(np.abs(self.risk.y).max()))
         if possible:
-            self.become(_SHRINK * self.mu, self.unweighted(r))
+            self.set_smoothing(_SHRINK * self.mu, self.unweighted(r))
         return possible
 
     def risk_at(self, z: Array) -> float:
@@ -107,7 +107,7 @@ class Examples:
     def slopes(self, z: Array) -> Array:
         """Return the weighted multipliers of the examples: the slopes of f."""
         if self.kinked and not self.mu:
-            self.become(self.first_mu(z, math.inf), self.shifts)
+            self.set_smoothing(self.first_mu(z, math.inf), self.shifts)
         return self._smooth.derivatives(self._shifted(z))
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
@@ -120,7 +120,7 @@ class Examples:
             d = np.maximum(d, (least * loss.smoothness) * weights)
         return d
 
-    def look(self, z: Array) -> tuple[Array, Array]:
+    def derivatives(self, z: Array) -> tuple[Array, Array]:
         """Return the multipliers at predictions z without the weights of the examples, and the bends."""
         if self._envelope is None:
             return self.unweighted(self._smooth.derivatives(z)), self._smooth.second_derivatives(z)

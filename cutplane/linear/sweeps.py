@@ -223,7 +223,7 @@ def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
 
 
 @routine
-def outlook(x, g, terms, free):
+def best_factor(x, g, terms, free):
     """Return the factor of multipliers with slopes g that gives the best bound, and the gap with it.
 
     Each position is a block; the slopes of free ones count as zero.

@@ -137,15 +137,15 @@ class Terms:
         chosen = np.flatnonzero(ranks[self.labels] >= 0)
         return chosen[np.argsort(ranks[self.labels[chosen]], kind="stable")]
 
-    def outlook(self, x: Array, g: Array) -> tuple[float, float]:
+    def best_factor(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
         The slopes of free coordinates count as zero, and the gap is without the losses.
         """
-        from cutplane.linear.sweeps import outlook
+        from cutplane.linear.sweeps import best_factor
 
         if self.labels is None:
-            return outlook(x, g, self.arrays, self.free)
+            return best_factor(x, g, self.arrays, self.free)
         excess, held = float(self.ratios(x, g).max(initial=0.0)), ~self.free
         factor = 1.0 / (excess * (1.0 + 4.0 * EPS)) if excess > 1.0 else 1.0
         return factor, max(0.0, self(x) + factor * float(g[held] @ x[held]))

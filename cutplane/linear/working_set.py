@@ -93,7 +93,7 @@ class WorkingSet:
             r, d = examples.slopes(position.z), examples.bends(position.z, position.damping)
             slopes, bends = columns.slopes(d, r)
             position.visited += columns.entries
-            factor, gap = self.terms.outlook(self.x, slopes)
+            factor, gap = self.terms.best_factor(self.x, slopes)
             gap += examples.excess(factor, position.z, r, d) + _gain(slopes[free], bends[free])
             if gap <= tolerance:
                 break
@@ -279,7 +279,7 @@ class Compressed:
             more, _ = descend(parts_of(self._factor), self._everywhere, terms.starts, x, *model)
             visited += more
             slopes = self._factor @ r
-            factor, gap = terms.outlook(x, slopes)
+            factor, gap = terms.best_factor(x, slopes)
             gap += 0.5 * (1.0 - factor) ** 2 * bend + _gain(slopes[free], self._bends[free])
             if gap <= tolerance:
                 break

@@ -288,13 +288,13 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
             t = d[p]
             for i in range(n):
                 w[i] += t * row[i]
-        slope = curvature = size = doubt = 0.0
+        slope = curvature = size = slope_error = 0.0
         for p in range(n_free):
             i = free[p]
             slope += d[p] * (g[i] - nu[group[i]] if group[i] >= 0 else g[i])
             curvature += d[p] * w[i]
             size += abs(d[p]) * math.sqrt(H[i, i])
-            doubt += abs(d[p]) * noise[i]
+            slope_error += abs(d[p]) * noise[i]
         if not slope > 0.0:
             break
         step = np.inf if curvature <= _FLAT * size * size else slope / curvature
@@ -304,7 +304,7 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
                 step = -a[free[p]] / d[p]
                 blocked = p
         if step == np.inf:
-            if slope > doubt:
+            if slope > slope_error:
                 return n_free, gain, travel, steps, UNBOUNDED
             step = 1.0
         travel += step * size
@@ -325,7 +325,9 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 
 
 @routine(fastmath=SUMS)
-def go_on(H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps):
+def continue_steps(
+    H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
+):
     """Do at most `steps` steps of `maximise`; PAUSED if more are needed.
 
     `course` holds the numbers with which to continue: the moves, those without a gain, the gain of an
@@ -406,7 +408,7 @@ def begin(
         return NOT_FINITE, n_free, total, total, course
     n_free = start(H, q, group, sigma, R, Z, free, where, n_free, a, n)
     gradient(H, q, n, a, free, n_free, g)
-    return go_on(
+    return continue_steps(
         H, base, group, sigma, R, Z, free, where, n_free, a, g, n, 0.0, tol, ray, moved, course, steps
     )
 
@@ -433,7 +435,7 @@ def maximise(
         status, course = PAUSED, (0, 0, -1.0, 0.0)
     while status == PAUSED:
         check_time()
-        status, n_free, gap, error, course = go_on(
+        status, n_free, gap, error, course = continue_steps(
             H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
         )
     return status, n_free, gap, error, course[0]

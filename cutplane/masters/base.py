@@ -177,13 +177,13 @@ class MasterSolution:
 class Least(NamedTuple):
     """A lower bound of min over x in X0 of g(x) + <slope, x>, for all x with entries up to `reach`.
 
-    `left` is the largest entry of the solver's residual slope; its product with `reach` lowered the bound.
+    `residual` is the largest entry of the solver's residual slope, which lowered the bound over `reach`.
     """
 
     slope: Array
     value: float
     reach: float
-    left: float = 0.0
+    residual: float = 0.0
 
     def at(self, slope: Array) -> float:
         """Return a lower bound for another slope: lowered by the difference of the slopes over `reach`."""

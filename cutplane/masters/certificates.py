@@ -54,7 +54,7 @@ class InnerMinimum:
         self._x = cp.Variable(dim)
         self._budget = cp.Parameter()
         self._needs_budget = False
-        self.doubt = 0.0
+        self.solver_gap = 0.0
         """The gap between the value at the last minimiser and the returned bound."""
         self._compile(unit_of(scale_of(simple_set, dim)))
 
@@ -86,24 +86,24 @@ class InnerMinimum:
         size = 0.0 if least.x is None else float(np.abs(least.x).max())
         if not far_from_unit(size, self._unit) or size < extent:
             return least
-        doubt = self.doubt
+        solver_gap = self.solver_gap
         self._compile(unit_of(size))
         again = self._evaluate(v, budget)
         if again.value >= least.value:
             return again
-        self.doubt = doubt
+        self.solver_gap = solver_gap
         return least
 
     def _evaluate(self, v: Array, budget: float) -> Minimum:
         """Solve with the objective in the unit of v, then, if a gap remains, in the unit of g."""
         size = self._unit * float(np.abs(v).max(initial=0.0))
-        best, doubt = self._scaled(v, budget, size or self._height), self.doubt
-        enough = math.isfinite(best.value) and doubt <= _ENOUGH * max(abs(best.value), size)
+        best, solver_gap = self._scaled(v, budget, size or self._height), self.solver_gap
+        enough = math.isfinite(best.value) and solver_gap <= _ENOUGH * max(abs(best.value), size)
         if self._height > size > 0.0 and not enough:
             again = self._scaled(v, budget, self._height)
             if again.value > best.value:
                 return again
-        self.doubt = doubt
+        self.solver_gap = solver_gap
         return best
 
     def _scaled(self, v: Array, budget: float, size: float) -> Minimum:
@@ -116,13 +116,13 @@ class InnerMinimum:
         if within and self._needs_budget:
             best = self._minimum(scale, linear, budget)
         assert best is not None
-        self.doubt /= scale
+        self.solver_gap /= scale
         return Minimum(best.value / scale, None if best.x is None else self._unit * best.x)
 
     def _minimum(self, scale: float, v: Array, budget: float | None) -> Minimum:
         """Return the minimum of scale * g(u) + <v, u>, over {g(u) <= budget} if `budget` is given."""
         best = Minimum(-math.inf, None)
-        self.doubt = 0.0
+        self.solver_gap = 0.0
         for backend in BACKENDS:
             outcome = attempted(lambda backend=backend: self._solved(backend, scale, v, budget))
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
@@ -131,9 +131,9 @@ class InnerMinimum:
                 continue  # the bound would hold near a minimum whose place is unknown
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
-                self.doubt = max(0.0, outcome.value - outcome.bound)
-            left = abs(outcome.value - outcome.bound)  # an inaccurate point may be anywhere
-            if outcome.status == cp.OPTIMAL and left <= _ENOUGH * (1.0 + abs(outcome.value)):
+                self.solver_gap = max(0.0, outcome.value - outcome.bound)
+            gap = abs(outcome.value - outcome.bound)  # an inaccurate point may be anywhere
+            if outcome.status == cp.OPTIMAL and gap <= _ENOUGH * (1.0 + abs(outcome.value)):
                 break
         return best
 

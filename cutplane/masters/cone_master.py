@@ -85,7 +85,7 @@ class CvxpyMaster:
     def _restate(self, unit: float) -> None:
         """State g and X0 in u = x / unit."""
         self._unit = unit
-        self._stated: dict[Kind, RoomForRows] = {}
+        self._stated: dict[Kind, ParametricProblem] = {}
         self._g, self._inside = (
             piece_in_unit(piece, unit).cvxpy_form(self._u)
             for piece in (self.reduced.regularizer, self.reduced.simple_set)
@@ -116,7 +116,9 @@ class CvxpyMaster:
         stated = self._stated.get(kind)
         if stated is None or rows.ids.size > stated.offsets.size:
             scale = objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
-            stated = RoomForRows(self._u, self._g, self._inside, self.reduced.n_blocks, kind, scale, rows)
+            stated = ParametricProblem(
+                self._u, self._g, self._inside, self.reduced.n_blocks, kind, scale, rows
+            )
             if rows.slopes[rows.blocks != HALF_SPACE].any():  # else the scale is no typical one
                 self._stated[kind] = stated
         factors = self._factors(rows, stated.scale)
@@ -140,7 +142,7 @@ class CvxpyMaster:
         return MasterSolution(self._unit * u, duals * factors, MasterStatus.SOLVED, message)
 
 
-class RoomForRows:
+class ParametricProblem:
     """The reduced problem in u with a number of parametrised rows, which cvxpy compiles once.
 
     A row that is not in use is 0 <= 1. Objective and rows are multiplied by `scale`.

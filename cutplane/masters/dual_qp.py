@@ -181,7 +181,7 @@ class DualQP:
         state = self._group, self._sigma, *self._state
         self._n_free = active_set.start(self.hessian, q, *state, self._n_free, self._a, self.count)
 
-    def move_to(self, multipliers: Array) -> None:
+    def set_multipliers(self, multipliers: Array) -> None:
         """Use feasible multipliers as the last solution."""
         self._a[: self.count] = multipliers
         for row in np.flatnonzero(multipliers):

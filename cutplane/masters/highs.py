@@ -62,7 +62,7 @@ class HighsMaster:
         if orientation == "auto":
             orientation = "columns" if reduced.linear.n_columns <= _FEW_VARIABLES else "rows"
         self.orientation = orientation
-        self._form = Differences(reduced, split=orientation == "rows")
+        self._form = SplitColumns(reduced, split=orientation == "rows")
         self._settled = False
 
     @staticmethod
@@ -113,7 +113,7 @@ class HighsMaster:
         return self._layout.extend(wide, offsets * factors, blocks)
 
 
-class Differences:
+class SplitColumns:
     """Regularizer and set as a linear programme in which x_j with a cost c_j |x_j| is p_j - q_j, both at c_j.
 
     p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has only the rows of
@@ -175,7 +175,7 @@ class RowLayout:
     so that the dual simplex method continues from it.
     """
 
-    def __init__(self, form: Differences, n_blocks: int, scale: float):
+    def __init__(self, form: SplitColumns, n_blocks: int, scale: float):
         self._form, self._scale, own = form, scale, form.programme
         self._own, self._width = own.row_lower.size, own.n_columns
         free = np.full(n_blocks, np.inf)
@@ -217,7 +217,7 @@ class ColumnLayout:
     column is added, so that the primal simplex method continues from it.
     """
 
-    def __init__(self, form: Differences, n_blocks: int, scale: float):
+    def __init__(self, form: SplitColumns, n_blocks: int, scale: float):
         self._width = form.programme.n_columns
         sides = sides_of(form.programme, bounds=True)
         self._first, no_blocks = sides.b.size, sparse.csr_array((n_blocks, sides.b.size))

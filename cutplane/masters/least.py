@@ -58,15 +58,15 @@ class SolvedMinimum:
         self.is_used = False
 
     @property
-    def doubt(self) -> float:
+    def solver_gap(self) -> float:
         """A bound of the error of the last value: the gap of its solver."""
-        return 0.0 if self._inner is None else self._inner.doubt
+        return 0.0 if self._inner is None else self._inner.solver_gap
 
     def __call__(
         self,
         v: Array,
         budget: float,
-        held: Array | None = None,
+        set_multipliers: Array | None = None,
         extent: float = 0.0,
         lower: float = -math.inf,
     ) -> Minimum:
@@ -77,7 +77,7 @@ class SolvedMinimum:
         v : ndarray of shape (dim,)
         budget : float
             An upper bound of g at the solution of the whole problem.
-        held : ndarray, optional
+        set_multipliers : ndarray, optional
             Multipliers of the rows of the set's linear form, which may make a solve unnecessary.
         extent : float, default 0.0
             The largest absolute coordinate of the solution of the whole problem, as far as it is estimated.
@@ -88,11 +88,11 @@ class SolvedMinimum:
             self.is_used = True
             if self._programme.is_at_most(v, lower):
                 return Minimum(-math.inf, None)
-            minimum = self._programme(v, held, REACH * extent)
+            minimum = self._programme(v, set_multipliers, REACH * extent)
             if minimum.value > -math.inf:
                 return minimum
-        if held is not None and self._form is not None:
-            value = self._relaxed(v, held, REACH * extent)
+        if set_multipliers is not None and self._form is not None:
+            value = self._relaxed(v, set_multipliers, REACH * extent)
             if value > -math.inf:
                 return Minimum(value, None)
         if self._inner is None:

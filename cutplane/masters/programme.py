@@ -18,7 +18,7 @@ from cutplane.proof.rounding import CANCELLED, REACH
 from cutplane.regularizers.separable import L1
 
 
-class _Rest(NamedTuple):
+class _SimplePart(NamedTuple):
     """g(x) over X0: the least value of constant + cost'u + 1/2 x'H x over u = (x, auxiliaries), on rows."""
 
     linear: LinearForm
@@ -34,7 +34,7 @@ def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
     over X0 from the other multipliers, and nothing from the solver's objective.
     """
     stated = ask(risk, Capability.PROGRAMME)
-    rest = None if stated is None else _rest_of(reduced)
+    rest = None if stated is None else _simple_part(reduced)
     if stated is None or rest is None:
         return None
     programme, dim = stated.build(), reduced.dim
@@ -49,12 +49,12 @@ def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
     return Whole("", u[:dim], multipliers, offset, _least(rest, slope, y[n_rows:], float(np.abs(u).max())))
 
 
-def _rest_of(reduced: ReducedProblem) -> _Rest | None:
+def _simple_part(reduced: ReducedProblem) -> _SimplePart | None:
     """Return the regularizer and the set as a programme; None if one of them has no form."""
     dim, regularizer = reduced.dim, reduced.regularizer
     H, constant = sparse.csr_array((dim, dim)), 0.0
     if reduced.linear is not None or reduced.polyhedron is None:
-        return reduced.linear and _Rest(reduced.linear, H, constant)
+        return reduced.linear and _SimplePart(reduced.linear, H, constant)
     linear: Any = None
     if (separable := reduced.separable) is not None:
         quadratic = separable.quadratic
@@ -64,7 +64,7 @@ def _rest_of(reduced: ReducedProblem) -> _Rest | None:
     elif (quadratic := ask(regularizer, Capability.HESSIAN)) is not None:
         H, cost = quadratic
         linear = bounds_only(np.full(dim, -np.inf), np.full(dim, np.inf), cost)
-    return None if linear is None else _Rest(linear.merge(reduced.polyhedron, dim), H, constant)
+    return None if linear is None else _SimplePart(linear.merge(reduced.polyhedron, dim), H, constant)
 
 
 def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
@@ -75,7 +75,7 @@ def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
     return sparse.csc_array((data, (rows, columns)), shape=(size, size))
 
 
-def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
+def _least(rest: _SimplePart, v: Array, y: Array, size: float) -> Least | None:
     """Return the lower bound of g(x) + <v, x> over X0 that multipliers of the rows prove, if H is diagonal.
 
     Where u is unbounded, the residual slope lowers the bound by its product with ten times the solution.
@@ -98,8 +98,8 @@ def _least(rest: _Rest, v: Array, y: Array, size: float) -> Least | None:
     u[free] = np.copysign(reach, u[free])
     terms = row_sides * y, slope * u, 0.5 * weights * u * u, np.array([rest.constant])
     rounding = CANCELLED * sum(float(np.abs(part).sum()) for part in terms)
-    left = float(np.abs(slope[:dim][free[:dim]]).max(initial=0.0))
-    return Least(v, sum(float(part.sum()) for part in terms) - rounding, reach, left)
+    residual = float(np.abs(slope[:dim][free[:dim]]).max(initial=0.0))
+    return Least(v, sum(float(part.sum()) for part in terms) - rounding, reach, residual)
 
 
 def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:

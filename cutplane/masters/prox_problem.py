@@ -297,7 +297,7 @@ class BoundedProblem(ProxProblem):
                 a, v = dual.multipliers, new
                 continue
             a, v = a + length * step, v + length * dv
-            dual.move_to(a)
+            dual.set_multipliers(a)
         if x is not None and self._is_solution(rows, x, accuracy, True):
             return Answer(MasterStatus.SOLVED, x)
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")

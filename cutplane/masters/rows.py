@@ -62,7 +62,7 @@ def survivors(known: Array, ids: Array) -> Array:
     return np.isin(known, ids, assume_unique=True)
 
 
-class FollowedRows:
+class RowCopies:
     """Copies of the rows of a pool, after some fixed rows with negative ids.
 
     Only new rows are copied, with slopes and offsets transformed by `stated` if it is given.

@@ -22,7 +22,7 @@ from cutplane.masters.base import (
 )
 from cutplane.masters.dual_qp import DualQP
 from cutplane.masters.prox_problem import Answer, BoundedProblem, ProxProblem, violations
-from cutplane.masters.rows import FollowedRows, products, sides_of
+from cutplane.masters.rows import RowCopies, products, sides_of
 from cutplane.masters.units import piece_in_unit, unit_of
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import LinearForm
@@ -299,7 +299,7 @@ def _largest(numerator: Array, denominator: Array) -> float:
     return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
 
 
-class RowsOfSet(FollowedRows):
+class RowsOfSet(RowCopies):
     """The sides of the rows of a linear form, as equations and half-spaces above the rows of a pool."""
 
     def __init__(self, form: LinearForm):

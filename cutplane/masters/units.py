@@ -19,7 +19,7 @@ from cutplane.masters.base import (
     Rows,
     Stabilization,
 )
-from cutplane.masters.rows import FollowedRows, scaled
+from cutplane.masters.rows import RowCopies, scaled
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
@@ -103,7 +103,7 @@ class StatedRows:
 
     def __init__(self, unit: Unit):
         self.unit = unit
-        self._copies: FollowedRows | None = None
+        self._copies: RowCopies | None = None
 
     def of(self, rows: Rows) -> Rows:
         """Return the rows in u and phi."""
@@ -116,7 +116,7 @@ class StatedRows:
             )
         if self._copies is None:
             nothing = np.empty((0, rows.slopes.shape[1])), np.empty(0), np.empty(0, dtype=np.int64)
-            self._copies = FollowedRows(*nothing, self._stated)
+            self._copies = RowCopies(*nothing, self._stated)
         return self._copies.of(rows)
 
     def _stated(self, slopes: Any, offsets: Array, blocks: Array) -> tuple[Any, Array]:

@@ -101,8 +101,8 @@ def _split(answer: Solved, backend: str, of_risk: Any, of_rest: Any, regularizer
     value = regularizer.value(x)
     if not abs(stated - value) <= _SAME * max(abs(value), abs(answer.value)):
         return Whole(message, x, slope)
-    left = float(np.abs(residual[x_columns]).max(initial=0.0))
-    return Whole("", x, slope, values[0] + answer.constant, Least(v, values[1], answer.reach, left))
+    largest = float(np.abs(residual[x_columns]).max(initial=0.0))
+    return Whole("", x, slope, values[0] + answer.constant, Least(v, values[1], answer.reach, largest))
 
 
 def _risk_side(
@@ -141,7 +141,7 @@ class Conjugate:
         self._u, self._slope = cp.Variable(dim), cp.Parameter(dim)
         self._stated: tuple[float, float, tuple[Any, ...]] = math.nan, math.nan, ()
         self._side = cp.Parameter(nonneg=True)
-        self.doubt = 0.0
+        self.solver_gap = 0.0
         """A bound of the error of the last offset: the gap of its solver."""
 
     def __call__(
@@ -170,7 +170,7 @@ class Conjugate:
             self._u.value = outcome.x  # not the value of the backend, whose auxiliaries may be inaccurate
             value = float(problem.objective.value)
             if outcome.bound > best:
-                best, self.doubt = outcome.bound, height * max(0.0, value - outcome.bound)
+                best, self.solver_gap = outcome.bound, height * max(0.0, value - outcome.bound)
             if value - outcome.bound <= _ENOUGH * abs(value):
                 break
         return height * best

@@ -63,7 +63,7 @@ class Follower(Protocol):
 
 
 @runtime_checkable
-class Leads(Protocol):
+class HasFollower(Protocol):
     """A method that has a follower for the path of a problem."""
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:

@@ -15,7 +15,7 @@ from cutplane.methods.estimates import cost_of_whole
 from cutplane.methods.proximal import ProximalBundle
 from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
-from cutplane.proof.rounding import LEFT
+from cutplane.proof.rounding import RESIDUAL
 from cutplane.regularizers.base import separable_form_of, unregularized_by
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class Direct(Method):
         if whole.multipliers is None or risk.n_blocks > 1:
             return
         multipliers, offset, least = whole.multipliers.copy(), whole.offset, whole.least
-        rounding = LEFT * run.bundle.steepest
-        if least is not None and least.left > rounding:
+        rounding = RESIDUAL * run.bundle.steepest
+        if least is not None and least.residual > rounding:
             offset, least = -math.inf, None
         if not offers(risk, Capability.DUAL_CUT):
             free = self._free(problem)  # the multipliers are zero there, up to rounding

@@ -9,7 +9,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cutplane.exceptions import BackendError, InfeasibleError, InvalidInputError, MissingCapabilityError
-from cutplane.methods.base import Counts, Estimate, Follower, Leads, Method, Step, checked
+from cutplane.methods.base import Counts, Estimate, Follower, HasFollower, Method, Step, checked
 from cutplane.methods.estimates import answer, has_masters, sizes
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, check_time, limited_to
@@ -367,7 +367,7 @@ class Race(Method):
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
         """Return the follower of the first method that has one for the path of the problem."""
-        able = (method.follower(problem, x0) for method in self.methods if isinstance(method, Leads))
+        able = (method.follower(problem, x0) for method in self.methods if isinstance(method, HasFollower))
         return next((found for found in able if found is not None), None)
 
     def finish(self, run: Run, state: Schedule) -> None:

@@ -16,7 +16,7 @@ from cutplane.proof.dual import DualFunction
 from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, ProvableProblem, dense, row_sizes
 from cutplane.proof.exact import checked, declared
 from cutplane.proof.oracle import Oracle
-from cutplane.proof.rounding import CANCELLED, INSIDE, LEFT, ORACLE, REACH, RECOMPUTED, ROUNDING
+from cutplane.proof.rounding import CANCELLED, INSIDE, ORACLE, REACH, RECOMPUTED, RESIDUAL, ROUNDING
 from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.base import size_of
 from cutplane.status import least_size
@@ -40,7 +40,7 @@ def audit(certificate: Certificate, problem: ProvableProblem) -> Verification:
     doubts = list(dict.fromkeys(filter(None, map(again.complaint, used.tolist()))))
     lower = -np.inf if doubts else _lower(again, upper, doubts)
     if doubts:
-        found, error = _by_examples(certificate, oracle, upper)
+        found, error = _lower_by_examples(certificate, oracle, upper)
         above = certificate.lower_bound - upper > ROUNDING * abs(upper) + error
         if not above and -np.inf < found >= certificate.lower_bound - RECOMPUTED * abs(found) - error:
             lower, doubts = found, []
@@ -80,11 +80,13 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     if found.value == -np.inf and reach > 0.0 and certificate.duals:
         near, far = (DualFunction(dual.problem.within(factor * reach)) for factor in (1.0, 2.0))
         held, farther = (each(*now, *given, reach=reach) for each in (near, far))
-        if held.value - farther.value <= LEFT * held.magnitude:  # the slope is infeasible by rounding alone
+        if (
+            held.value - farther.value <= RESIDUAL * held.magnitude
+        ):  # the slope is infeasible by rounding alone
             dual, found = near, held
     recorded = dual(again.slopes(recorded=True)[used], again.offsets[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
-    error = 2.0 * (best.error + dual.doubt) + ROUNDING * best.magnitude
+    error = 2.0 * (best.error + dual.solver_gap) + ROUNDING * best.magnitude
     claimed = certificate.lower_bound
     excess = np.inf if best.value == -np.inf else claimed - best.value - RECOMPUTED * abs(best.value) - error
     if excess > 0.0 and best.minimiser is not None:
@@ -120,7 +122,7 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
     return upper
 
 
-def _by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
+def _lower_by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
     """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf without one.
 
     Slopes computed again differ from recorded ones where rounding decides on which side of a kink a
@@ -203,7 +205,7 @@ class _Answer(NamedTuple):
     """Sums of the absolute terms of the offsets."""
     noise: Any = 0.0
     """Rounding error of the offsets, if the risk states it."""
-    doubt: float | None = None
+    solver_gap: float | None = None
     """Gap of the solver that found the offset of a dual cut; any lower offset is valid too."""
 
 
@@ -287,13 +289,13 @@ class Recomputed:
         known = [offers(self.oracle.risk, kind) for kind in (Capability.DUAL_CUT, Capability.CVXPY)]
         if dual and not any(known):
             return f"the risk gives no cut for the multipliers of query {query}"
-        if self._gives(self._asked(query, half_space), row, slope, offset):
+        if self._matches(self._recomputed(query, half_space), row, slope, offset):
             return None
-        if query in certificate.points and not half_space and self._gives_nearby(row, slope, offset):
+        if query in certificate.points and not half_space and self._matches_nearby(row, slope, offset):
             return None
         return f"the oracle gives another answer at query {query} than the one recorded"
 
-    def _gives_nearby(self, row: int, slope: Array, offset: float) -> bool:
+    def _matches_nearby(self, row: int, slope: Array, offset: float) -> bool:
         """Tell whether the oracle gives a recorded cut next to its point, because rounding decides at a kink.
 
         Along the difference of both slopes the recorded one is larger, so that it belongs to points on that
@@ -303,14 +305,16 @@ class Recomputed:
         """
         self._largest = max(self._largest, self._at_zero[1])
         query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
-        x, answer = self.certificate.points[query], self._asked(query, False)
+        x, answer = self.certificate.points[query], self._recomputed(query, False)
         others = slope - dense(answer.slopes[answer.blocks == block])
         ways = others / np.maximum(np.abs(others).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         near = (x + step * max(float(np.abs(x).max()), 1.0) * way for way in ways for step in _NEARBY)
         answers = (self._answer(*self._cut_at(z)) for z in near)
-        return any(self._gives(answer, row, slope, offset, self._last) for answer in answers)
+        return any(self._matches(answer, row, slope, offset, self._last) for answer in answers)
 
-    def _gives(self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING) -> bool:
+    def _matches(
+        self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING
+    ) -> bool:
         """Tell whether an answer has the recorded cut up to rounding; keep its offset and slope."""
         certificate, query = self.certificate, int(self.certificate.queries[row])
         block = int(certificate.blocks[row])
@@ -320,8 +324,8 @@ class Recomputed:
         above = offset - answer.offsets
         higher = above + (slope @ x - answer.slopes @ x)  # at the point
         above = np.minimum(np.abs(above), np.abs(higher))
-        if answer.doubt is not None:  # the bound uses the lower offset of a solver
-            above = offset - answer.offsets if answer.doubt == 0.0 else np.zeros_like(above)
+        if answer.solver_gap is not None:  # the bound uses the lower offset of a solver
+            above = offset - answer.offsets if answer.solver_gap == 0.0 else np.zeros_like(above)
         last_bits, last_bit = last * sizes / self._reach, last * self._largest
         allowed = max(RECOMPUTED, last) * sizes + answer.noise
         same = above <= allowed if (above <= allowed).any() else above <= allowed + self.bits(at)
@@ -335,9 +339,9 @@ class Recomputed:
         farthest = apart.max(axis=1, initial=0.0)
         if (equal := candidates[farthest <= tolerance]).size:
             highest = equal[answer.offsets[equal].argmax()]
-            self.offsets[row] = min(offset, answer.offsets[highest] + (answer.doubt or 0.0))
+            self.offsets[row] = min(offset, answer.offsets[highest] + (answer.solver_gap or 0.0))
             self.answered[row] = self.offsets[row]
-            if answer.doubt is None and not block == HALF_SPACE:
+            if answer.solver_gap is None and not block == HALF_SPACE:
                 self.answered[row] = answer.offsets[highest]
                 self._slopes[row] = dense(answer.slopes[[highest]])[0]
                 self._close.add(row)
@@ -366,7 +370,7 @@ class Recomputed:
             slopes[row] = self._slopes[row]
         return sparse.csr_array(slopes) if sparse.issparse(slopes) else slopes
 
-    def _asked(self, query: int, half_spaces: bool) -> _Answer:
+    def _recomputed(self, query: int, half_spaces: bool) -> _Answer:
         """Evaluate the oracles at a query, once: for its half-spaces, or for its cuts."""
         key = query, half_spaces
         if key not in self._answers:
@@ -388,7 +392,7 @@ class Recomputed:
             known = extent, float(self._sizes.max()), float(np.abs(certificate.offsets).max())
             slopes, offsets = oracle.dual_cut(certificate.duals[query], *known)
             sizes = np.abs(offsets) + np.abs(slopes) @ np.abs(self._x)
-            return slopes, offsets, np.arange(offsets.size), sizes, 0.0, oracle.doubt
+            return slopes, offsets, np.arange(offsets.size), sizes, 0.0, oracle.solver_gap
         return self._cut_at(certificate.points[query])
 
     def _cut_at(self, x: Array) -> tuple[Any, ...]:

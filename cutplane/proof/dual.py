@@ -15,14 +15,14 @@ from cutplane.pieces.forms import DiagonalQuadratic
 from cutplane.pieces.validation import Array
 from cutplane.proof.bound import Combination, bound_of, combine
 from cutplane.proof.evidence import HALF_SPACE, ProvableProblem, dense, row_sizes
-from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, FLAT, LEFT, ORACLE, REACH, ROUNDING, gamma
+from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, FLAT, ORACLE, REACH, RESIDUAL, ROUNDING, gamma
 from cutplane.regularizers.base import Minimum, minimise_quadratic, unregularized_by
 from cutplane.risks.base import Risk
 from cutplane.sets.base import size_of
 
 _NEARLY = 1e-9
 """Coordinates this small are kept at 0 while others are corrected, because a correction of the multipliers
-that is smaller than `LEFT` changes these coordinates even less."""
+that is smaller than `RESIDUAL` changes these coordinates even less."""
 
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
@@ -48,7 +48,7 @@ class DualValue(NamedTuple):
     error: float = 0.0
 
 
-class Known(Protocol):
+class KnownMinimum(Protocol):
     """A proven lower bound of the inner minimum, as a function of the slope."""
 
     @property
@@ -88,7 +88,7 @@ class DualFunction:
         self._infimum = float(problem.risk.infima.sum())
         self._states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._zero = np.zeros(problem.dim)
-        self.known: Known | None = None
+        self.known: KnownMinimum | None = None
         """A proven inner minimum for the next call."""
 
     @property
@@ -102,9 +102,9 @@ class DualFunction:
             self._intervals.forgets = True
 
     @property
-    def doubt(self) -> float:
+    def solver_gap(self) -> float:
         """The gap of the solver of the last inner minimum: the value may be too low by this much."""
-        return self._solved.doubt if "_solved" in vars(self) else 0.0
+        return self._solved.solver_gap if "_solved" in vars(self) else 0.0
 
     @property
     def calls_solver(self) -> bool:
@@ -118,7 +118,7 @@ class DualFunction:
         blocks: Array,
         multipliers: Array,
         upper: float,
-        held: Array | None = None,
+        set_multipliers: Array | None = None,
         reach: float = 0.0,
         lower: float = -math.inf,
     ) -> DualValue:
@@ -131,7 +131,7 @@ class DualFunction:
             Negative and non-finite multipliers count as zero.
         upper : float
             The objective at a feasible point, because no better point has g above ``upper - sum(infima)``.
-        held : ndarray, optional
+        set_multipliers : ndarray, optional
             Multipliers of the rows of the simple set's linear form, with which a linear programme may be
             unnecessary.
         reach : float, default 0.0
@@ -148,14 +148,14 @@ class DualFunction:
         if self._intervals is not None and self._open.any():
             free = np.union1d(free, _nearly_flat(found, slopes, *self._open))
         if self._intervals is None or not free.size:
-            return self._of(found, free, upper, held, extent, lower)
+            return self._of(found, free, upper, set_multipliers, extent, lower)
         found = balanced(found, rows, self._combined, free)
-        value = self._of(found, free, upper, held, extent, lower)
+        value = self._of(found, free, upper, set_multipliers, extent, lower)
         if value.value == -math.inf:
             return value
 
         def bound(rise: Combination) -> float:
-            return self._of(rise, free, upper, held, extent, -math.inf).value
+            return self._of(rise, free, upper, set_multipliers, extent, -math.inf).value
 
         error = self._intervals.charge(found, rows, free, upper, upper - value.value, reach, bound)
         if math.isinf(error):
@@ -172,8 +172,8 @@ class DualFunction:
         found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
         if found is None or not self._states_terms or not (found.slope.any() or found.error.any()):
             return found
-        held = blocks < 0
-        height = found.constant - (float(found.multipliers[held] @ offsets[held]) if held.any() else 0.0)
+        rows = blocks < 0
+        height = found.constant - (float(found.multipliers[rows] @ offsets[rows]) if rows.any() else 0.0)
         excess = max(self._infimum - height, 0.0) if self._infimum > -math.inf else math.inf
         terms = self.problem.risk.rounded_terms(self._zero, ABOVE * excess)
         if terms is None:
@@ -185,7 +185,7 @@ class DualFunction:
         found: Combination,
         free: Array,
         upper: float,
-        held: Array | None,
+        set_multipliers: Array | None,
         extent: float,
         lower: float,
     ) -> DualValue:
@@ -198,7 +198,7 @@ class DualFunction:
             x = np.empty(self.problem.dim)
             least = self.simple.least(v, slack, budget, x)
             return DualValue(bound_of(found, least), found.multipliers, found.size + abs(least), x)
-        minimum = self._minimum(v, budget, held, extent, lower - found.constant)
+        minimum = self._minimum(v, budget, set_multipliers, extent, lower - found.constant)
         value = found.constant + minimum.value
         magnitude = found.size + abs(minimum.value)
         error = CANCELLED * (magnitude + self._extent * float(np.abs(v).sum()))
@@ -236,7 +236,7 @@ class DualFunction:
         return budget + ROUNDING * (budget + abs(upper) + abs(self._infimum) + terms)
 
     def _minimum(
-        self, v: Array, budget: float, held: Array | None, extent: float, lower: float = -math.inf
+        self, v: Array, budget: float, set_multipliers: Array | None, extent: float, lower: float = -math.inf
     ) -> Minimum:
         minimum = self._closed(v, budget)
         if minimum is not None:
@@ -246,7 +246,7 @@ class DualFunction:
             size = max(abs(known.value), abs(budget) if math.isfinite(budget) else 0.0)
             if (value := known.at(v)) >= known.value - ORACLE * size:
                 return Minimum(value, None)
-        return self._solved(v, budget, held, extent, lower)
+        return self._solved(v, budget, set_multipliers, extent, lower)
 
     def _closed(self, v: Array, budget: float) -> Minimum | None:
         """Return the inner minimum by a closed form; None if there is none."""
@@ -292,7 +292,7 @@ def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) ->
     if not falls.any():
         return np.empty(0, dtype=np.int64)
     terms = row_sizes(slopes.T)
-    if (np.abs(v) > np.maximum(LEFT * terms, found.error))[falls].any():
+    if (np.abs(v) > np.maximum(RESIDUAL * terms, found.error))[falls].any():
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(falls | ((below | above) & (np.abs(v) <= _NEARLY * terms)))
 
@@ -313,14 +313,14 @@ def balanced(
         if (np.abs(found.slope[free]) <= found.error[free]).all():
             break
         columns = _in_units(dense(rows[0][:, free]))
-        left = found.multipliers @ columns
-        changes = -directions(found.multipliers, columns, rows[2]) @ left
+        residual = found.multipliers @ columns
+        changes = -directions(found.multipliers, columns, rows[2]) @ residual
         nearer = combined(*rows, found.multipliers + changes)
-        if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(left).max():
+        if nearer is None or np.abs(nearer.multipliers @ columns).max() > 0.5 * np.abs(residual).max():
             if _is_rounding(np.abs(found.slope[free]), found, rows, free):
                 break
-            nearer = combined(*rows, _tilted(found.multipliers, columns, rows[2], left))
-        if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(left).sum():
+            nearer = combined(*rows, _tilted(found.multipliers, columns, rows[2], residual))
+        if nearer is None or not np.abs(nearer.multipliers @ columns).sum() < np.abs(residual).sum():
             break
         found = nearer
     return found
@@ -332,10 +332,10 @@ def _in_units(columns: Array) -> Array:
     return columns / np.where(units > 0.0, units, 1.0)
 
 
-def _is_rounding(left: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
+def _is_rounding(residual: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
     """Tell whether slopes are rounding errors: relative to the largest one in use, or by a proven bound."""
     flat = FLAT * float(found.multipliers @ row_sizes(rows[0]))
-    return bool((left <= np.maximum(flat, 2.0 * found.error[free])).all())
+    return bool((residual <= np.maximum(flat, 2.0 * found.error[free])).all())
 
 
 def directions(weights: Array, columns: Array, blocks: Array) -> Array:
@@ -355,12 +355,12 @@ def _means(weights: Array, columns: Array, blocks: Array) -> Array:
     return sums[blocks + 1]
 
 
-def _tilted(weights: Array, columns: Array, blocks: Array, left: Array) -> Array:
+def _tilted(weights: Array, columns: Array, blocks: Array, residual: Array) -> Array:
     """Return multipliers with more weight on the row that reduces the largest residual most."""
-    j = int(np.abs(left).argmax())
-    gains = -np.sign(left[j]) * (columns - _means(weights, columns, blocks))[:, j]
+    j = int(np.abs(residual).argmax())
+    gains = -np.sign(residual[j]) * (columns - _means(weights, columns, blocks))[:, j]
     row = int(gains.argmax())
-    share = min(1.0, abs(left[j]) / gains[row]) if gains[row] > 0.0 else 0.0
+    share = min(1.0, abs(residual[j]) / gains[row]) if gains[row] > 0.0 else 0.0
     mine = (blocks == blocks[row]) & (blocks != HALF_SPACE)
     tilted = np.where(mine, (1.0 - share) * weights, weights)
     tilted[row] += share
@@ -395,8 +395,8 @@ class Intervals:
         is its distance below `upper`, and `reach` replaces an infinite interval if the slope is rounding
         error.
         """
-        left = np.abs(found.slope[free]) + found.error[free]
-        if not left.any():
+        residual = np.abs(found.slope[free]) + found.error[free]
+        if not residual.any():
             return 0.0
         columns = dense(rows[0][:, free])[found.multipliers > 0.0]
         lower, above = np.isinf(self.sides[:, free])
@@ -406,16 +406,16 @@ class Intervals:
             if self.forgets or upper > self._upper:  # the best point may have got a larger value
                 self._ends[:] = math.inf
             ends = self._ends[free]
-            least = left @ ends <= _LITTLE * height or height > 0.5 * self._height
+            least = residual @ ends <= _LITTLE * height or height > 0.5 * self._height
             if not (least and np.isfinite(ends).all()):
                 farthest = self._farthest(found, rows, free, upper, bound)
                 self._ends[free] = ends = np.minimum(ends, farthest)
                 self._upper, self._height = upper, height
         if np.isinf(ends).any():
-            if not _is_rounding(left, found, rows, free):
+            if not _is_rounding(residual, found, rows, free):
                 return math.inf
             ends = np.minimum(ends, reach)
-        return ABOVE * float(left @ ends)
+        return ABOVE * float(residual @ ends)
 
     def _farthest(
         self,

@@ -82,7 +82,7 @@ class Oracle:
         self._least = float(problem.risk.infima.sum())
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
-        self._doubted: tuple[Point, Any] | None = None
+        self._cancelled_at: tuple[Point, Any] | None = None
         self._is_on_demand = isinstance(problem.risk, OnDemandRisk)
         self._has_cancelled = type(problem.risk).cancelled is not Risk.cancelled
         self._pieces = ability(problem.risk, Capability.PIECES)
@@ -206,9 +206,9 @@ class Oracle:
         """Return the size of the terms that cancel in the values at a point, if the risk states it."""
         if point.image is None or not self._has_cancelled:
             return point.cancelled
-        if self._doubted is None or self._doubted[0] is not point:
-            self._doubted = point, self._call(self.risk.cancelled, point.image)
-        return self._doubted[1]
+        if self._cancelled_at is None or self._cancelled_at[0] is not point:
+            self._cancelled_at = point, self._call(self.risk.cancelled, point.image)
+        return self._cancelled_at[1]
 
     def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts that multipliers of the examples define, one per block.
@@ -223,9 +223,9 @@ class Oracle:
         return self._checked(slopes, x), values_of(name_of(self.risk), offsets, self.risk.n_blocks, x)
 
     @property
-    def doubt(self) -> float:
+    def solver_gap(self) -> float:
         """The gap of the solver that found the offset of the last dual cut."""
-        return self._conjugate.doubt if "_conjugate" in vars(self) else 0.0
+        return self._conjugate.solver_gap if "_conjugate" in vars(self) else 0.0
 
     @cached_property
     def _conjugate(self) -> Any:

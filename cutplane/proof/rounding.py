@@ -29,7 +29,7 @@ it the objective is no upper bound."""
 NEAR = 1e-6
 """Violation, relative to the point, of a solver's answer that is corrected along the violated rows, because
 farther points need a projection."""
-LEFT = 1e-6
+RESIDUAL = 1e-6
 """Aggregate slope that should be 0, relative to the slopes in use, because solvers stay below it."""
 FLAT = 1e-13
 """Slope entries below this share of the largest one are treated as rounding error, because cancellation

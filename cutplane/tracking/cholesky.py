@@ -105,7 +105,7 @@ class CholeskyFactor:
         _add_square(self._L, self.size, math.copysign(1.0, weight), u)
         return True
 
-    def become(self, H: Array) -> bool:
+    def factorise(self, H: Array) -> bool:
         """Factorise another matrix, unless it is singular; tell whether it was done."""
         try:
             L = np.linalg.cholesky(H)

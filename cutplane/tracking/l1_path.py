@@ -96,7 +96,7 @@ class L1Path(PathWalker):
         descent.position = Position(x, self.predictions(x))
         descent.terms = replace(self.terms, costs=weight * self.terms.costs)
         upper = descent.objective
-        return upper - descent.outlook()[-1], upper
+        return upper - descent.dual_point()[-1], upper
 
     def predictions(self, v: Array) -> Array:
         """Return the predictions of v, shape (m,)."""
@@ -156,7 +156,7 @@ class L1Path(PathWalker):
     def _correct(self) -> None:
         """Recompute the factor and the slopes, and correct the solution by a Newton step."""
         active = self.index
-        if active.size and not self.factor.become(self._gram()):
+        if active.size and not self.factor.factorise(self._gram()):
             raise ArithmeticError("the active columns depend on one another up to rounding")
         for correct in (True, True, False):
             self.z = self.predictions(self.x)
@@ -195,7 +195,7 @@ class L1Path(PathWalker):
             before = self.piece
             self.x[free] -= self.factor.solve(self.slopes[free])
             self._locate()
-            if (before == self.piece).all() or not self.factor.become(self._gram()):
+            if (before == self.piece).all() or not self.factor.factorise(self._gram()):
                 break
 
     def _gradient(self) -> Array:

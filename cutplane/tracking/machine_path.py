@@ -168,7 +168,7 @@ class CurveWalk:
             return
         H = self.gram.block(chosen, chosen) + self._shift
         np.einsum("ii->i", H)[...] += self.bends
-        if self.factor.become(H):
+        if self.factor.factorise(H):
             return
         self.factor = CholeskyFactor()
         self._take(chosen[:0])

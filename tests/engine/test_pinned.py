@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cutplane.engine.dual import pins
+from cutplane.engine.dual import has_flat_combination
 from cutplane.masters.base import HALF_SPACE
 
 ONE = np.array([1])
@@ -33,13 +33,13 @@ def rows(*free):
     ],
 )
 def test_one_free_coordinate_is_pinned_by_slopes_that_cancel(free, blocks, pinned, kind):
-    assert pins(kind(rows(*free)), np.array(blocks), ONE) == pinned
+    assert has_flat_combination(kind(rows(*free)), np.array(blocks), ONE) == pinned
 
 
 @pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
 def test_the_size_of_slopes_does_not_matter(size):
     free = np.array([1, 2])
     slopes = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.5], [1.0, -1.0, -1.0]]) * [1.0, size, size]
-    assert pins(slopes, np.zeros(3, dtype=int), free)
-    assert not pins(slopes[:2], np.zeros(2, dtype=int), free)
-    assert not pins(slopes * [1.0, -1.0, 0.0], np.array([0, 1, 2]), free)
+    assert has_flat_combination(slopes, np.zeros(3, dtype=int), free)
+    assert not has_flat_combination(slopes[:2], np.zeros(2, dtype=int), free)
+    assert not has_flat_combination(slopes * [1.0, -1.0, 0.0], np.array([0, 1, 2]), free)

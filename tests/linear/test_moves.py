@@ -296,6 +296,6 @@ def test_newton_steps_give_a_free_bias_its_best_value(loss):
     problem = declared(loss, "dense", "free", **TALL)
     risk, x = problem.risk, np.zeros(problem.dim)
     method = MultiplierMethod(risk, problem.regularizer.quadratic(problem.dim), None, risk.image(x), 1.0)
-    best, z = method.look(x, risk.image(x))
+    best, z = method.evaluate(x, risk.image(x))
     np.testing.assert_allclose(z, risk.image(best), atol=1e-12)
     assert abs(method.slopes[-1]) <= 1e-12

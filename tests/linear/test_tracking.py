@@ -195,4 +195,4 @@ def test_factor_follows_its_matrix():
     assert not factor.append(H[0].copy(), H[0, 0])
     u = np.linalg.cholesky(H)[:, 0]
     assert not factor.add(u, -1.0 / float(u @ np.linalg.solve(H, u)))
-    assert factor.become(np.eye(3)) and not factor.become(-np.eye(3))
+    assert factor.factorise(np.eye(3)) and not factor.factorise(-np.eye(3))

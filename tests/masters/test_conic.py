@@ -243,7 +243,7 @@ def test_a_heavy_regularizer_has_its_own_unit(v):
     objective = cp.Minimize(0.5 * cp.sum_squares(x - centre) + np.full(4, v / lam) @ x)
     exact = lam * cp.Problem(objective, [normals @ x <= [-0.34375, 1.15625, 0.125]]).solve("CLARABEL")
     assert exact * (1.0 - 1e-7) <= found.value <= exact * (1.0 + 1e-7)
-    assert heavy.doubt <= 1e-7 * exact
+    assert heavy.solver_gap <= 1e-7 * exact
 
 
 def test_a_problem_is_stated_anew_only_where_the_solution_is_far_from_its_unit(monkeypatch):

@@ -199,7 +199,7 @@ def test_the_highest_cut_of_tiny_numbers_is_found_where_the_first_backend_is_ina
     least = min(2.0 * (slopes * u + offsets).max() - slope * u for u in places.tolist())
     offset = conjugate(np.array([slope]), 2.56e-9, 13.8046875, 3.4e-8)
     assert offset == pytest.approx(least, rel=1e-5, abs=0.0)
-    assert least - offset <= conjugate.doubt <= 1e-5 * abs(least)
+    assert least - offset <= conjugate.solver_gap <= 1e-5 * abs(least)
 
 
 def test_offsets_that_are_rounding_alone_tell_no_unit():
@@ -265,7 +265,7 @@ def test_the_unit_of_the_highest_cut_is_of_the_larger_of_two_sizes(monkeypatch, 
     )
     slope = np.array([-3.0, 1.0]) if any(sizes) else np.zeros(2)
     conjugate = Conjugate(cut.LinearObjective([1.0, 2.0]), cut.WholeSpace(), 2)
-    assert conjugate(slope, *sizes) == -np.inf and conjugate.doubt == 0.0
+    assert conjugate(slope, *sizes) == -np.inf and conjugate.solver_gap == 0.0
     assert tried == [*units, *units]  # over the set, then over the set in a box
 
 

@@ -142,7 +142,7 @@ def test_a_linear_programme_gives_the_inner_minimum_over_a_polyhedron():
     assert found.value == pytest.approx(-2.0)
     assert found.minimiser == pytest.approx([0.0, 1.0])
     assert dual.calls_solver
-    assert dual.doubt == 0.0
+    assert dual.solver_gap == 0.0
 
 
 @pytest.mark.parametrize(("loss", "used"), [(0.0, True), (1e-7, True), (1e-6, False), (1.0, False)])
@@ -159,7 +159,7 @@ def test_a_closed_form_calls_no_solver():
     dual = DualFunction(problem(cut.L2(1.0)))
     dual(SLOPES, OFFSETS, BLOCKS, np.ones(3), INF)
     assert not dual.calls_solver
-    assert dual.doubt == 0.0
+    assert dual.solver_gap == 0.0
 
 
 CURVED = (
