@@ -18,21 +18,22 @@ from cutplane.pieces.validation import Array, as_signs, as_vector
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 
 _outlines: dict[Any, Any] = {}
-"""Outlines by class and numbers of the loss, because to make one takes as long as a small pass."""
+"""Outlines by class and parameters of the loss, because making one takes as long as a pass over few
+examples."""
 _MOST = 256
 """Outlines that are kept, because a search over a parameter of a loss makes many."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExamplePieces:
-    """The losses of m examples as functions of t: on piece j the derivative is slopes_j + curvatures_j t."""
+    """The losses of m examples as functions of t; the derivative on piece j is slopes_j + curvatures_j t."""
 
     knots: Array
-    """Where the pieces meet, ascending for each example, shape (k, m)."""
+    """The ends of the pieces, ascending for each example, shape (k, m)."""
     slopes: Array
-    """Shape (k + 1, m); piece j is between knots j - 1 and j."""
+    """Of each piece, shape (k + 1, m); piece j is between knots j - 1 and j."""
     curvatures: Array
-    """Shape (k + 1, m)."""
+    """Of each piece, shape (k + 1, m)."""
 
 
 class ScalarLoss:
@@ -40,14 +41,14 @@ class ScalarLoss:
 
     A subclass is a frozen dataclass that declares the loss in one of two ways.
 
-    * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", and phi is linear or quadratic
-      on pieces. All other methods follow.
-    * `value` and `derivative`, for one example or arrays of them. A loss with kinks implements `directional`
-      too, and has no second derivative then.
+    * `outline`: the loss is phi(t - y), or phi(y t) if `variable` is "margin", where phi is piecewise linear
+      or quadratic. All other methods are derived from phi.
+    * `value` and `derivative`, for one example or arrays of them. A loss with kinks also implements
+      `directional`, and has no second derivative.
 
-    `value`, `derivative` and `second_derivative` are compiled if they use numbers of `self`, arithmetic, and
-    functions of numpy or of `cutplane.losses.elementary`, and nothing else. Other losses, and small problems,
-    run in numpy.
+    `value`, `derivative` and `second_derivative` are compiled if they only use attributes of `self` that are
+    numbers, arithmetic, and functions of numpy or of `cutplane.losses.elementary`. Other losses, and small
+    problems, run in numpy.
 
     A class that overrides `value` or `derivative` does not inherit the outline of its base class.
 
@@ -61,20 +62,20 @@ class ScalarLoss:
     lipschitz : float
         A Lipschitz constant of l in t, for every y; inf if there is none.
     curvature : float or None
-        The second derivative in t, if it is the same everywhere: some problems are linear systems then.
+        The second derivative in t, if it is constant, because some problems are then linear systems.
 
     Optional methods
     ----------------
-    These follow from an outline; a loss without one may implement them.
+    The first three are derived from an outline; a loss without one may implement them.
 
     second_derivative(t, y) -> ndarray
-        The second derivative in t: line searches take Newton steps, and so do solves if there is a conjugate.
+        The second derivative in t, for Newton steps of line searches and, with a conjugate, of solves.
     conjugate(u, y) -> ndarray
-        sup over t of u t - l(t, y); inf outside its domain: multipliers of the examples give bounds then.
+        sup over t of u t - l(t, y), inf outside its domain, for bounds from multipliers of the examples.
     cvxpy_form(t, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression t of shape (m,).
     log_probability(t) -> ndarray
-        The log-probability of the label 1 at the prediction t, for estimators; no outline gives it.
+        The log-probability of the label 1 at the prediction t, for estimators.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class ScalarLoss:
     """
 
     variable: ClassVar[Literal["residual", "margin"]] = "residual"
-    # Properties here; a subclass may set plain numbers.
+    # A subclass may replace these properties by plain numbers.
     smoothness: float = property(lambda self: _smoothness(self._phi))  # pyright: ignore[reportAssignmentType]
     lipschitz: float = property(lambda self: _lipschitz(self._phi))  # pyright: ignore[reportAssignmentType]
     curvature: float | None = property(lambda self: _curvature(self._phi))  # pyright: ignore[reportAssignmentType]
@@ -143,7 +144,7 @@ class ScalarLoss:
     def derivative(self, t: Any, y: Any) -> Any:
         """Return the right derivative of l in t, a subgradient.
 
-        For a loss with an outline, a prediction within rounding error of a kink counts as at the kink.
+        For a loss with an outline, a prediction within rounding errors of a kink counts as at the kink.
         """
         s, direction, size = self._place(t, y)
         return self._declared.slope(s, direction, size) * direction
@@ -177,11 +178,11 @@ class ScalarLoss:
         return self._declared.cvxpy_form(cp.multiply(y, t) if self.variable == "margin" else t - y)
 
     def infimum(self, y: Array) -> Array:
-        """Return the infimum of l over t for each example; -inf if no bound is known."""
+        """Return the infimum of l over t for each example, or a lower bound; by default -inf."""
         return np.full(np.shape(y), -np.inf if self._phi is None else self._phi.infimum)
 
     def pieces(self, y: Array) -> ExamplePieces | None:
-        """Return the loss of each example piece by piece; None if it is not piecewise quadratic."""
+        """Return the pieces of the loss of each example; None if it is not piecewise quadratic."""
         if self._phi is None:
             return None
         phi = self._phi
@@ -194,11 +195,11 @@ class ScalarLoss:
         return ExamplePieces(knots + y, slopes - curvatures * y, np.repeat(curvatures, np.size(y), axis=1))
 
     def mean(self, t: Any) -> Any:
-        """Return the target that a prediction t stands for: t itself, unless there is a `link`."""
+        """Return the expected target for a prediction t; by default t itself."""
         return t
 
     def link(self, mean: Any) -> Any:
-        """Return the prediction t that stands for a target: the inverse of `mean`."""
+        """Return the prediction t for an expected target; the inverse of `mean`."""
         return mean
 
     def check_targets(self, y: Any) -> Array:
@@ -207,7 +208,7 @@ class ScalarLoss:
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The optional methods that neither an outline nor the subclass gives."""
+        """The optional methods that follow from no outline and that the subclass does not implement."""
         if self._phi is not None:
             return ()
         kind = type(self)
@@ -220,8 +221,8 @@ class ScalarLoss:
     def _declared(self) -> Pieces:
         if self._phi is None:
             raise MissingCapabilityError(
-                f"{type(self).__name__} has neither an outline() nor a value(t, y) and a derivative(t, y); "
-                "give it one or the other."
+                f"{type(self).__name__} has no outline(), and no value(t, y) and derivative(t, y); implement "
+                "outline(), or the other two."
             )
         return self._phi
 

@@ -1,8 +1,8 @@
-"""Losses as compiled code sees them: passes over the examples, and the numbers of a loss that they take.
+"""Compiled passes over the examples for any loss.
 
-A loss without an outline is compiled into copies of the patterns of this file, in which `value`, `derivative`
-and `second_derivative` are the methods of the loss. They count the prediction of an example without weight as
-0, because no loss overflows there.
+The functions at the end of this file are patterns. A loss without an outline is compiled into copies of them,
+in which `value`, `derivative` and `second_derivative` are the methods of the loss. The prediction of an
+example of weight zero is replaced by 0, because no loss overflows there.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS
 
 _TRIALS = 8
-"""Examples at which a compiled loss is compared with its methods, because labels have two values in them."""
+"""Examples at which a compiled loss is compared with its methods, because eight usually have both labels."""
 _STEPS = 100
-"""Steps of `dual_prox` at most, because as many halvings lead from 1e16 to 1e-14."""
+"""Steps of `dual_prox` at most, because a hundred halvings reduce 1e16 to 1e-14."""
 _CLOSE = 1e-8
-"""The relative size of a last Newton step, because the remaining error is its square."""
+"""Relative size of the last Newton step, because the remaining error is its square."""
 
 
 class Compiled(NamedTuple):
-    """A loss as compiled code sees it."""
+    """The compiled passes of a loss, and its numbers."""
 
     numbers: Any
     """The first argument of every pass."""
     passes: Mapping[str, Any]
     """The passes of `cutplane.losses.passes` for a loss with an outline, else copies of the patterns."""
     tag: str | None = ""
-    """The name of the copies, for this loss in every process; None if there is no such name."""
+    """The suffix of the names of the copies, the same in every process; None if there is no such suffix."""
 
     def loop(self, loop: Any) -> Callable[..., Any]:
-        """Return a compiled loop that uses `dual_prox` and `is_settled`, with those of this loss."""
+        """Return a compiled loop with `dual_prox` and `is_settled` of this loss in place of its patterns."""
         used = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
         return loop if self.tag == "" else _loop(loop, self.tag, *used)
 
 
 def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
-    """Return the passes and numbers of a loss; None if it cannot be compiled, as a trial at y shows."""
+    """Return the passes and numbers of a loss; None if it cannot be compiled, or fails a trial at y."""
     phi = pieces_of(loss)
     if phi is not None:
         return Compiled(passes.as_outline(phi, loss.variable == "margin"), vars(passes))
@@ -74,12 +74,12 @@ def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
 
 
 _agreeing: dict[Any, bool] = {}
-"""Whether compiled losses agree with their methods, by all that these depend on."""
+"""Whether compiled losses agree with their methods, by everything that the methods depend on."""
 
 
 @cache
 def _copies(methods: tuple[Any, ...], fields: tuple[str, ...]) -> tuple[dict[str, Any], str | None]:
-    """Return the patterns with these methods, which use these numbers of the loss."""
+    """Return copies of the patterns for these methods, and their tag; `fields` are the numbers they use."""
     tag = _tag(methods, fields)
     given = {method.__name__: _scalar(method, fields) for method in methods}
     smooth = "second_derivative" in given
@@ -109,23 +109,23 @@ def _scalar(method: Any, fields: tuple[str, ...]) -> Any:
 
 
 def _copy(pattern: Any, names: dict[str, Any], tag: str | None) -> Any:
-    """Return a compiled copy of a function in which some names stand for others."""
+    """Return a compiled copy of a function in which some names are replaced."""
     copy = FunctionType(pattern.__code__, pattern.__globals__ | names, pattern.__name__)
     copy.__module__, copy.__qualname__ = pattern.__module__, f"{pattern.__qualname__}_{tag}"
     return njit(cache=tag is not None, nogil=True, error_model="numpy", fastmath=set(SUMS))(copy)
 
 
 def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
-    """Return a name for all methods that compile to the same code; None if there may be others."""
-    known: list[Any] = [fields]
+    """Return a hash of the compiled code of the methods; None if it depends on objects without a name."""
+    hashed: list[Any] = [fields]
     for method in methods:
         code = method.__code__
         meant = _items_of(method)
         if code.co_freevars or not all(_has_a_name(item) for item in (*meant, *code.co_consts)):
             return None
-        known += [code.co_code, code.co_consts, code.co_names, code.co_varnames]
-        known += [getattr(item, "__name__", item) for item in meant]
-    return hashlib.blake2b(repr(known).encode(), digest_size=12).hexdigest()
+        hashed += [code.co_code, code.co_consts, code.co_names, code.co_varnames]
+        hashed += [getattr(item, "__name__", item) for item in meant]
+    return hashlib.blake2b(repr(hashed).encode(), digest_size=12).hexdigest()
 
 
 def _has_a_name(item: Any) -> bool:
@@ -134,13 +134,13 @@ def _has_a_name(item: Any) -> bool:
 
 
 def _items_of(method: Any) -> list[Any]:
-    """Return the objects outside a method that its names refer to."""
+    """Return the global objects and the closure of a method."""
     cells = [cell.cell_contents for cell in method.__closure__ or ()]
     return [method.__globals__.get(name) for name in method.__code__.co_names] + cells
 
 
 def _bits(item: Any) -> Any:
-    """Return a key that differs for different numbers and arrays, and for different functions."""
+    """Return a key that is different for different numbers, arrays and functions."""
     if isinstance(item, Real | np.ndarray):
         array = np.asarray(item)
         return array.shape, array.tobytes()
@@ -148,7 +148,7 @@ def _bits(item: Any) -> Any:
 
 
 def _agree(code: Compiled, loss: ScalarLoss, y: Array) -> bool:
-    """Tell whether the passes can be compiled, and give the same numbers as the methods."""
+    """Tell whether the passes can be compiled and return the same numbers as the methods."""
     t, ones, found = np.linspace(-2.0, 2.0, y.size), np.ones(y.size), np.empty((2, y.size))
     try:
         code.passes["values"](code.numbers, t, y, ones, np.arange(y.size + 1), found[0])
@@ -163,22 +163,22 @@ def _agree(code: Compiled, loss: ScalarLoss, y: Array) -> bool:
 
 
 def value(numbers, t, y):
-    """Stand for the loss; `numbers` are the numbers of `self` that it uses."""
+    """Return the loss; copies have its method here. `numbers` are the numbers of `self` that it uses."""
     return 0.0
 
 
 def derivative(numbers, t, y):
-    """Stand for its derivative in t."""
+    """Return the derivative in t; copies have the method of the loss here."""
     return 0.0
 
 
 def second_derivative(numbers, t, y):
-    """Stand for its second derivative in t."""
+    """Return the second derivative in t; copies have the method of the loss here."""
     return 0.0
 
 
 def values(numbers, z, y, weights, edges, out):
-    """Set out[k] to the weighted loss of the predictions z over edges[k] <= i < edges[k + 1]."""
+    """Set out[k] to the weighted sum of the losses of the predictions z over edges[k] <= i < edges[k + 1]."""
     for k in range(out.shape[0]):
         rows = slice(edges[k], edges[k + 1])
         t, label, c = z[rows], y[rows], weights[rows]
@@ -195,7 +195,7 @@ def derivatives(numbers, z, y, weights, out):
 
 
 def along(numbers, z0, z1, y, weights, t):
-    """Return the derivatives, first and second, of the weighted loss of z0 + t (z1 - z0) in t."""
+    """Return the first and second derivative in t of the weighted losses of z0 + t (z1 - z0)."""
     slope = curvature = 0.0
     for i in range(z0.shape[0]):
         d = z1[i] - z0[i] if weights[i] > 0.0 else 0.0
@@ -208,9 +208,9 @@ def along(numbers, z0, z1, y, weights, t):
 def dual_prox(numbers, t, y, q, start):
     """Return the derivative of the loss at the r that minimises l(r, y) + (r - t)^2 / (2 q).
 
-    It is the zero of r - t + q l'(r), which lies between r and r less its value there, because its slope is
-    at least 1. Newton steps, and halvings where they do not halve the step; from `start`, or 0 where the zero
-    may be far from it.
+    This r is the zero of h(r) = r - t + q l'(r), which lies between any r and r - h(r), because the slope of
+    h is at least 1. The search takes Newton steps, and bisects where a Newton step is more than half of the
+    last one. It starts at `start`, or at 0 if the zero may be far from `start`.
     """
     r = start
     u = derivative(numbers, r, y)
@@ -239,5 +239,5 @@ def dual_prox(numbers, t, y, q, start):
 
 
 def is_settled(numbers, t, y, reach):
-    """Tell whether the multiplier stays the same while the prediction changes by less than `reach`."""
+    """Tell whether the derivative is constant at predictions nearer to t than `reach`."""
     return False

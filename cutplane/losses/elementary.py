@@ -1,7 +1,6 @@
-"""Functions for losses, as fast as arithmetic once compiled; numpy's take a call per example there.
+"""Functions for losses that compiled loops vectorise, unlike the functions of numpy.
 
-Of arrays they are computed by numpy, in compiled code by `cutplane.losses.inlined`, to about one unit in the
-last place.
+For arrays they call numpy. Compiled code uses `cutplane.losses.inlined`, which is accurate to about one ulp.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Compiled loops over the examples: the multiclass hinge, and both losses of scores along a line.
+"""Compiled loops over the examples: the multiclass hinge, and it and the softmax loss along a line.
 
 `scores` is C-contiguous of shape (m, p), `labels` of shape (m,).
 
-The hinge of example i on the line start + t step is the maximum over the classes j of p lines
+The hinge of example i at start + t step is the maximum over the classes j of p affine functions of t,
 rise_j + t speed_j, where rise_j = margin_ij + start_ij - start_i,label and speed_j = step_ij - step_i,label;
-the line of the true class is zero. `margins` is empty where all of them are 1.
+the function of the true class is zero. `margins` is empty if all of them are 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cutplane.losses.inlined import exp
 from cutplane.runtime.compiling import SUMS, routine
 
 _TINY = 5e-324
-"""The least kink, because kinks must be greater than the start of the line."""
+"""The least kink, because a kink must be greater than the start of the line."""
 
 
 @routine
@@ -28,7 +28,7 @@ def _rise(scores, margins, i, own, j):
 
 @routine
 def _rival(scores, margins, i, own):
-    """Return the class that attains the maximum (of tied ones the true class, then the first), the loss."""
+    """Return the class that attains the maximum and the loss; the true class wins ties, then the first."""
     rival, best = own, 0.0
     for j in range(scores.shape[1]):
         rise = _rise(scores, margins, i, own, j)
@@ -73,11 +73,11 @@ def hinge_at(t, start, step, labels, weights, margins):
 
 @routine
 def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps):
-    """Return the slope of the weighted sum of the hinges after low, the sum of squares of its terms, a count.
+    """Find the kinks in (low, high) of the weighted sum of the hinges, and the jumps of its slope there.
 
-    That many `kinks`, of size m p, are set to those in (low, high), `jumps` to what the slope rises by.
-    The upper envelope of each example is walked from line to line, each time to the steeper line that is met
-    first: O(p) for each of its pieces, which are few unless the lines are chosen to be many.
+    Return the slope after low, the sum of squares of its terms, and the number of kinks; `kinks` and `jumps`
+    have room for m p. The maximal function of each example is followed from low to high: the next one is the
+    steeper function that is met first. This takes O(p) for each kink of an example, which usually has few.
     """
     m, p = start.shape
     heights, speeds = np.empty(p), np.empty(p)
@@ -119,7 +119,7 @@ def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps
 
 @routine(fastmath=SUMS)
 def softmax_at(t, rises, speeds, weights, top, total):
-    """Return both derivatives in t of the weighted sum of ln sum_j exp(rises_ji + t speeds_ji) over i.
+    """Return the first and second derivative in t of sum_i weights_i ln sum_j exp(rises_ji + t speeds_ji).
 
     `top` is set to the largest exponent of each example, `total` to the sum of exp(exponent - top).
     """

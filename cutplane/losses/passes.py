@@ -1,7 +1,7 @@
-"""Compiled loops over the examples: piecewise losses, their derivatives, and both along a line.
+"""Compiled loops over the examples: piecewise losses and their derivatives, at a point and along a line.
 
-Loops over the pieces run within blocks of examples. Every inner loop is vectorised, because choices are
-selects and arrays are cut to its range before it.
+Loops over the pieces run within blocks of examples. The compiler vectorises every inner loop, because
+branches are conditional expressions, and arrays are sliced to the range of the loop before it.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _BLOCK = 512
-"""Examples of a block, because its arrays of 4 KiB each stay in the fastest cache."""
+"""Examples of a block, because its arrays of 4 KiB each fit into the fastest cache."""
 
 
 class Outline(NamedTuple):
-    """The numbers of `Pieces`, as compiled code sees them."""
+    """The numbers of `Pieces`, for compiled code."""
 
     margin: bool
     """Whether s = y t; else s = t - y."""
     base: Array
-    """phi(at), the slope of the base, and `at`; see `Pieces.terms`."""
+    """phi(at), the base slope, and `at`; see `Pieces.terms`."""
     terms: Array
     """The terms of `Pieces.terms`, shape (any, 5)."""
     pieces: Array
-    """Start of each piece, relative distance that counts as there, slope, curvature, shape (k + 1, 4)."""
+    """Start of each piece, relative distance within which a point counts as there, slope, and curvature;
+    shape (k + 1, 4)."""
 
 
 @lru_cache(maxsize=256)
 def as_outline(phi: Pieces, margin: bool) -> Outline:
-    """Return the numbers of phi."""
+    """Return the outline of phi."""
     base, terms = phi.terms
     pieces = np.zeros((phi.slopes.size, 4))
     pieces[0, 0] = -np.inf
@@ -45,14 +46,14 @@ def as_outline(phi: Pieces, margin: bool) -> Outline:
 
 
 def bent(outline: Outline) -> Outline:
-    """Return the outline whose first derivative is the second derivative of this one."""
+    """Return the outline whose first derivative is the second derivative of the given one."""
     pieces = outline.pieces.copy()
     pieces[:, 1], pieces[:, 2], pieces[:, 3] = 0.0, outline.pieces[:, 3], 0.0
     return outline._replace(pieces=pieces)
 
 
 def envelope(outline: Outline, mu: float) -> Outline:
-    """Return the outline of the slopes of the Moreau envelope: its `base` and `terms` stay those of phi."""
+    """Return the outline with the slopes of the Moreau envelope of phi; `base` and `terms` do not change."""
     pieces: list[tuple[float, float, float, float]] = []
     begin = -math.inf
     rows = outline.pieces.tolist()
@@ -71,7 +72,7 @@ def envelope(outline: Outline, mu: float) -> Outline:
 
 @routine(fastmath=SUMS)
 def values(outline, z, y, weights, edges, out):
-    """Set out[k] to the weighted loss of the predictions z over edges[k] <= i < edges[k + 1]."""
+    """Set out[k] to the weighted sum of the losses of the predictions z over edges[k] <= i < edges[k + 1]."""
     margin, terms = outline.margin, outline.terms
     least, rate, at = outline.base
     for k in range(out.shape[0]):
@@ -139,11 +140,11 @@ def combine(t, z0, z1, out):
 
 @routine(fastmath=SUMS)
 def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
-    """Set the kinks of a loss along the line in (low, high), and the jumps of both derivatives.
+    """Find the kinks in (low, high) of the weighted losses along a line, and the jumps of both derivatives.
 
-    Return the right derivatives, first and second, at low and the number of kinks. `bends` is empty if the
-    second derivative does not jump; the other arrays have room for all kinks.
-    Whether an example is past a kink is decided by t, because its prediction might differ by rounding.
+    Return the first and second right derivative at low, and the number of kinks. `bends`, for the jumps of
+    the second derivative, is empty if it has none; the other arrays have room for all kinks. Whether an
+    example is past a kink depends on its t, because its prediction at the kink has a rounding error.
     """
     margin, pieces = outline.margin, outline.pieces
     slope = curvature = 0.0
@@ -190,7 +191,7 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
 
 @routine(fastmath=SUMS)
 def both_derivatives(outline, z, y, first, second):
-    """Set the derivatives, first and second, of losses without kinks in the predictions z."""
+    """Set the first and second derivatives of losses without kinks in the predictions z."""
     margin, pieces = outline.margin, outline.pieces
     for start in range(0, z.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
@@ -207,7 +208,7 @@ def both_derivatives(outline, z, y, first, second):
 
 @routine(fastmath=SUMS)
 def along(outline, z0, z1, y, weights, t):
-    """Return the derivatives, first and second, of the weighted losses without kinks of z0 + t (z1 - z0)."""
+    """Return the first and second derivative in t of weighted losses without kinks of z0 + t (z1 - z0)."""
     margin, pieces = outline.margin, outline.pieces
     rise = curvature = 0.0
     slopes, bends = np.empty(_BLOCK), np.empty(_BLOCK)
@@ -231,7 +232,7 @@ def along(outline, z0, z1, y, weights, t):
 
 @routine(fastmath=SUMS)
 def dual_prox(outline, t, y, q, start):
-    """Return the u that maximises t u - l*(u, y) - q u^2 / 2, for q >= 0; `start` is not needed."""
+    """Return the u that maximises t u - l*(u, y) - q u^2 / 2, for q >= 0; `start` is ignored."""
     pieces = outline.pieces
     last = pieces.shape[0] - 1
     s = y * t if outline.margin else t - y

@@ -1,4 +1,4 @@
-"""Convex functions of one variable that are linear or quadratic between knots."""
+"""Convex piecewise linear and piecewise quadratic functions of one variable."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from cutplane.pieces.parameters import set_fields
 from cutplane.pieces.validation import Array, as_numbers, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
-"""Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 units, because a
-prediction that is combined from others along a line is rounded several times."""
+"""Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 ulps, because a
+prediction on a line between two others is rounded several times."""
 
 TINY = 2.0**-1022
-"""Least distance that counts as at a knot, because relative ones vanish at 0 and its sides must differ."""
+"""Least distance within which a point counts as at a knot, because a relative distance is 0 at the knot 0."""
 
 _SLACK = 1e-12
-"""Relative difference of slopes at a knot that is no jump, because they are rounded in two ways."""
+"""Relative difference of the slopes at a knot that is no jump, because both slopes have rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """A convex, continuous function phi of one variable, linear or quadratic on each piece.
+    """A convex, continuous function phi of one variable that is linear or quadratic between knots.
 
     Piece j lies between knots j - 1 and j, and has ``phi'(s) = slopes[j] + curvatures[j] s`` there.
 
     Parameters
     ----------
     knots : array_like of shape (k,)
-        Where the pieces meet, ascending; k may be 0. Pieces between equal knots are removed.
+        The ends of the pieces, ascending; k may be 0. Pieces between equal knots are removed.
     slopes : array_like of shape (k + 1,)
-        The slope of each piece; of a curved one, the slope of its parabola at s = 0.
+        The slope of each piece; for a quadratic piece the slope of its parabola at s = 0.
     curvatures : array_like of shape (k + 1,), default 0
         The second derivative of each piece, at least 0.
     value : float, default 0.0
         phi(at).
     at : float, optional
-        By default a minimiser, so that `value` is the infimum; if phi is unbounded below, the knot nearest to
-        that side, or 0 without knots.
+        By default a minimiser, so that `value` is the infimum. If phi is unbounded below, the default is the
+        first or the last knot, on the side where phi falls, or 0 without knots.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, a number is not finite, the knots do not ascend, or phi is not convex: its
-        slope falls at a knot, or a curvature is negative.
+        If a shape does not fit, a number is not finite, the knots do not ascend, or phi is not convex because
+        its slope falls at a knot or a curvature is negative.
 
     Examples
     --------
@@ -97,12 +97,12 @@ class Pieces:
         for j in np.flatnonzero(after - before < -self._slack)[:1].tolist():
             raise InvalidInputError(
                 f"Pieces is not convex: at the knot {knots[j]:g} its slope falls from {before[j]:g} to "
-                f"{after[j]:g}; that of piece j at s is slopes[j] + curvatures[j] s."
+                f"{after[j]:g}; the slope of piece j at s is slopes[j] + curvatures[j] s."
             )
         set_fields(self, at=self._minimiser if self.at is None else as_scalar("Pieces.at", self.at))
 
     def __call__(self, s: Any) -> Any:
-        """Return phi(s), from the minimum on a sum of terms of one sign."""
+        """Return phi(s), as the minimum plus nonnegative terms, because these do not cancel."""
         base, terms = self.terms
         total = np.add(base * (s - self.at), self.value) if base else np.full(np.shape(s), self.value)
         for sign, knot, width, jump, curvature in terms.tolist():
@@ -116,10 +116,10 @@ class Pieces:
         return total[()]
 
     def slope(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
-        """Return the slope of phi at s; at a knot, on the side to which `direction` points.
+        """Return the slope of phi at s; at a knot, the slope on the side of `direction`.
 
-        An s within rounding errors of a kink, relative to the knot and to `size`, counts as at the kink, so
-        that a point has one slope however it was computed.
+        An s within rounding errors of a kink, relative to the knot and to `size`, counts as at the kink. A
+        point then has the same slope after different computations.
         """
         first, *others = (b + c * s if c else b for b, c in zip(self.slopes, self.curvatures, strict=True))
         found = first if others else first + np.zeros(np.shape(s))
@@ -129,7 +129,7 @@ class Pieces:
         return found[()]
 
     def cancelled(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
-        """Return the size of the terms that cancel in s where `slope` crosses a kink, times the jump there.
+        """Return the jump times the size of the terms of s, where `slope` is the slope beyond a kink near s.
 
         The tangent at s with this slope exceeds phi by at most `LAST_BITS` times the result, because it
         exceeds phi by the jump times the distance to the kink.
@@ -143,7 +143,7 @@ class Pieces:
         return total[()]
 
     def curvature(self, s: Any) -> Any:
-        """Return the second derivative of phi at s; at a knot, on its right."""
+        """Return the second derivative of phi at s; at a knot, the one on its right."""
         return self.curvatures[np.searchsorted(self.knots, s, side="right")]
 
     @cached_property
@@ -154,7 +154,7 @@ class Pieces:
 
     @cached_property
     def domain(self) -> tuple[float, float]:
-        """The least and the largest slope, between which the conjugate is finite."""
+        """The least and the largest slope; the conjugate is finite between them."""
         low, high = (self.slopes[j] if self.curvatures[j] == 0.0 else math.inf for j in (0, -1))
         return (float(low) if low < math.inf else -math.inf), float(high)
 
@@ -166,10 +166,10 @@ class Pieces:
 
     @cached_property
     def terms(self) -> tuple[float, Array]:
-        """Phi as phi(at) + base (s - at) + a sum of nonnegative terms: the base, and a row for each term.
+        """The slope `base` and a row for each term of phi(s) = phi(at) + base (s - at) + sum of terms.
 
-        The row (sign, knot, width, jump, curvature) stands for jump u + curvature v (u - v / 2), with
-        u = max(0, sign (s - knot)) and v = min(u, width).
+        The row (sign, knot, width, jump, curvature) is the nonnegative term jump u + curvature v (u - v / 2),
+        with u = max(0, sign (s - knot)) and v = min(u, width).
         """
         at = self.at
         last, first = (int(np.searchsorted(self.knots, at, side)) for side in ("left", "right"))
@@ -195,7 +195,7 @@ class Pieces:
 
     @cached_property
     def star(self) -> Pieces:
-        """The pieces of the conjugate on `domain`, the outer ones extended beyond it."""
+        """The conjugate on `domain`, with its first and last piece extended beyond it."""
         before, after = self._sides
         rows = []
         for j, (slope, curvature) in enumerate(zip(self.slopes, self.curvatures, strict=True)):
@@ -259,7 +259,7 @@ class Pieces:
 
     @cached_property
     def _minimiser(self) -> float:
-        """The first point from which phi does not fall, or the default of `at`."""
+        """The smallest minimiser of phi; the first or last knot, or 0, if phi is unbounded below."""
         after = self._sides[1]
         j = [*(after >= 0.0).tolist(), True].index(True)
         slope, curvature = self.slopes[j], self.curvatures[j]

@@ -215,7 +215,7 @@ class Quantile(ScalarLoss):
         return Pieces(knots=[0.0], slopes=[-self.tau, 1.0 - self.tau])
 
     def exact_slopes(self) -> list[Fraction]:
-        """Return the exact slopes of the outline, in which the second one is rounded."""
+        """Return the slopes without rounding errors, because `outline` rounds the second one."""
         return [-Fraction(self.tau), 1 - Fraction(self.tau)]
 
 

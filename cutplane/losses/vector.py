@@ -17,35 +17,35 @@ from cutplane.pieces.validation import Array, as_numbers
 from cutplane.runtime.threads import run_chunks
 
 _CHUNK = 1 << 16
-"""Scores that a thread takes at a time, because 512 KiB stay in its cache."""
+"""Scores that a thread computes with at a time, because 512 KiB fit into its cache."""
 
 _ONE = read_only(np.empty((0, 0)))
-"""Stands for costs that are all 1, which need no matrix."""
+"""The margins if all costs are 1, because these need no matrix."""
 
 
 class VectorLoss(ABC):
     """l(s, y), convex in the scores s of the classes, for a label y; all methods take m examples at once.
 
-    A subclass is a frozen dataclass. It implements `value` and `derivative`, and overrides `directional` if
-    it is not smooth, `line` for a faster or exact line search, `check_classes` if it does not fit every
-    number of classes.
+    A subclass is a frozen dataclass. It implements `value` and `derivative`. It overrides `directional` if it
+    is not smooth, `line` for a faster or exact line search, and `check_classes` if it admits only some
+    numbers of classes.
 
     Optional methods
     ----------------
     cvxpy_form(s, y) -> cvxpy.Expression
         The losses of m examples, shape (m,), for a cvxpy expression s of shape (m, p).
     margins(p) -> ndarray of shape (p, p)
-        Where ``l(s, y) = max_j (margins[y, j] + s_j) - s_y``, with zeros on the diagonal: coordinate ascent
-        over the examples, and cuts from their multipliers, follow.
+        For ``l(s, y) = max_j (margins[y, j] + s_j) - s_y``, with zeros on the diagonal; the engine derives
+        coordinate ascent over the examples, and cuts from their multipliers.
     log_probability(s) -> ndarray
         The logarithms of the probabilities of the classes, shape (m, p), for estimators.
 
     Attributes
     ----------
     infimum : float
-        A lower bound of l; -inf if none is known.
+        A lower bound of l; -inf if there is none.
     smooth : bool
-        Whether l is known to be differentiable: "auto" takes `LBFGS` then, where the rest of a problem fits.
+        Whether l is differentiable, because "auto" may then choose `LBFGS`.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class VectorLoss(ABC):
         return Line(evaluate)
 
     def check_classes(self, n_classes: int) -> None:
-        """Raise `InvalidInputError` if the loss does not fit this number of classes."""
+        """Raise `InvalidInputError` if the loss does not admit this number of classes."""
         return
 
 
@@ -98,12 +98,14 @@ class VectorLoss(ABC):
 class MulticlassHinge(VectorLoss):
     """l(s, y) = max_j (cost_yj + s_j) - s_y (Crammer, Singer 2001, jmlr.org/papers/v2/crammer01a.html).
 
-    By default all mistakes cost 1: the loss is zero if the score of the true class exceeds the others by 1.
+    With the default costs, 1 for each mistake, the loss is zero if the score of the true class exceeds all
+    others by 1.
 
     Parameters
     ----------
     cost : array_like of shape (p, p), optional
-        The cost of predicting class j for an example of class y: nonnegative, zero on the diagonal.
+        Entry (y, j) is the cost of predicting class j for an example of class y; nonnegative, with zeros on
+        the diagonal.
 
     Examples
     --------
@@ -133,7 +135,7 @@ class MulticlassHinge(VectorLoss):
         return out
 
     def derivative(self, s: Array, y: Array) -> Array:
-        """Return a subgradient in s of each loss, shape (m, p); of tied classes the true one counts."""
+        """Return a subgradient in s of each loss, shape (m, p); it is 0 if the true class is tied."""
         from cutplane.losses.multiclass_passes import hinge_slopes
 
         s, out = _rows(s), np.empty(s.shape)
@@ -247,14 +249,14 @@ class Softmax(VectorLoss):
 
 
 def _rises(s: Array, y: Array) -> Array:
-    """Return s_ij - s_iy, one row per class: numpy is several times faster along long rows."""
+    """Return s_ij - s_iy, one row per class, because numpy is several times faster along long rows."""
     rises = np.array(s.T, order="C")
     rises -= rises[y, np.arange(y.size)]
     return rises
 
 
 def _exponentiate(rises: Array) -> Array:
-    """Replace each column by its exponentials divided by the largest; return the largest entries."""
+    """Replace each column by its exponentials, divided by the largest; return the largest entries."""
     top = rises.max(axis=0)
     rises -= top
     np.exp(rises, out=rises)

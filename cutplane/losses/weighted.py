@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 Derivatives = Callable[[float], tuple[float, float]]
 
 FEW = 512
-"""Examples at most that numpy does, because it is as fast for them as compiled loops, up to a few calls."""
+"""Number of examples up to which numpy is used, because it is nearly as fast as compiled loops for so few."""
 
-_CHEAP, _DEAR = 0.6, 2.5
-"""Nanoseconds for an example, without and with divisions or exponentials, because these take longest."""
+_CHEAP, _COSTLY = 0.6, 2.5
+"""Nanoseconds per example, without and with divisions or exponentials, because these take longest."""
 
 _SAMPLE = 2048
-"""Examples of a sample, because a search bracketed to one part in 45 needs no second sample."""
+"""Examples of a sample, because a sample of 2048 brackets a line search to one part in 45 = sqrt(2048)."""
 
 _GOLDEN = 0.6180339887498949
-"""Step of the sample as a share of all examples, because its multiples modulo 1 are spread evenly."""
+"""Step of the sample as a share of all examples, because its multiples modulo 1 are evenly spread."""
 
 
 def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
-    """Return the compiled form, if it pays and the loss can be compiled; else the one in numpy."""
+    """Return compiled sums if there are enough examples and the loss can be compiled, else sums in numpy."""
     if y.size > FEW:
         from cutplane.losses.compiling import compiled
 
@@ -49,11 +49,11 @@ def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> W
 
 
 class WeightedLoss:
-    """z -> sum over i of weights_i l(z_i, y_i), one sum for each block of examples, cut at `edges`."""
+    """z -> sum_i weights_i l(z_i, y_i) over each block edges[k] <= i < edges[k + 1] of examples."""
 
     is_piecewise_linear = False
     refused = False
-    """Whether the loss was to be compiled and could not be."""
+    """Whether the loss should have been compiled but cannot be."""
 
     def __init__(self, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         self.loss = loss
@@ -75,7 +75,7 @@ class WeightedLoss:
             return self.weights * self.loss.derivative(self._relevant(z), self.y)
 
     def cancelled(self, z: Array) -> Array:
-        """Return the sum of each block of the terms that cancel where `derivatives` crosses kinks."""
+        """Return the sum over each block of the weighted terms of `ScalarLoss.cancelled`."""
         if pieces_of(self.loss) is None:
             return np.zeros(self.edges.size - 1)
         terms = self.weights * self.loss.cancelled(self._relevant(z), self.y)
@@ -142,12 +142,12 @@ class WeightedLoss:
         return self.loss.pieces(self.y)
 
     def _relevant(self, z: Array) -> Array:
-        """Return z with zeros for the examples without weight, whose losses might overflow."""
+        """Return z with zeros for the examples of weight zero, because their losses might overflow."""
         return z if self._weightless is None else np.where(self._weightless, 0.0, z)
 
 
 class CompiledLoss(WeightedLoss):
-    """The same as `WeightedLoss`, in one compiled pass and without arrays of m numbers in between."""
+    """The same as `WeightedLoss`, in one compiled pass without temporary arrays of m numbers."""
 
     def __init__(self, code: Compiled, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         super().__init__(loss, np.ascontiguousarray(y), np.ascontiguousarray(weights), edges)
@@ -159,7 +159,7 @@ class CompiledLoss(WeightedLoss):
         self.is_piecewise_linear = self.is_piecewise and not self.is_curved
         m = y.shape[0]
         self._few, self._many = (
-            [slice(*rows) for rows in equal_ranges(m, m * cost)] for cost in (_CHEAP, _DEAR)
+            [slice(*rows) for rows in equal_ranges(m, m * cost)] for cost in (_CHEAP, _COSTLY)
         )
         self._chunks = self._few if self.is_piecewise else self._many
 
@@ -168,7 +168,7 @@ class CompiledLoss(WeightedLoss):
 
     @cached_property
     def _cuts(self) -> Array:
-        """Where blocks or chunks begin, and m."""
+        """The beginnings of blocks and chunks, and m."""
         return np.union1d(self.edges, [rows.start for rows in self._chunks])
 
     def values(self, z: Array) -> Array:
@@ -179,7 +179,7 @@ class CompiledLoss(WeightedLoss):
         return self._sums("cancelled", z) if self.is_piecewise else super().cancelled(z)
 
     def _sums(self, name: str, z: Array) -> Array:
-        """Return the sum of a pass over each block."""
+        """Return the sums of the pass of this name over each block."""
         z, sums = _as_floats(z), np.empty(self._cuts.size - 1)
 
         def add(rows: slice) -> None:
@@ -251,23 +251,23 @@ def _as_floats(z: Array) -> Array:
 
 
 LinePart = tuple[float, float, Array, Array, Array | None]
-"""Both derivatives at the start of an interval, the kinks inside, and the jumps of both derivatives there."""
+"""The first and second derivative at the start of an interval, its kinks, and the jumps of both there."""
 
 
 @dataclass(frozen=True, eq=False)
 class LossesOnLine(Derivative):
-    """The derivative of a weighted sum of losses along a line; each answer is one compiled pass.
+    """The derivative of a weighted sum of losses along a line; each method takes one compiled pass.
 
     Parameters
     ----------
     find : callable
-        ``find(low, high, *arrays)`` returns the part of some examples on [low, high].
+        ``find(low, high, *arrays)`` returns the `LinePart` of some examples on [low, high].
     squares : callable
         ``squares(*arrays)`` returns the sum of squares of the terms of the derivative at 0.
     arrays : tuple of ndarray
-        One row for each example; the weights are the last.
+        The arguments, one row for each example; the last are the weights.
     chunks : list of slice
-        The examples that a thread takes at a time.
+        The examples of each thread.
     """
 
     find: Callable[..., LinePart]
@@ -294,7 +294,7 @@ class LossesOnLine(Derivative):
 
 @lru_cache(maxsize=16)
 def _sample(m: int) -> Array:
-    """Return the numbers of some examples, at equal distances in a shuffled order."""
+    """Return the indices of a sample of the examples 0, ..., m - 1."""
     return (m * (np.arange(_SAMPLE) * _GOLDEN % 1.0)).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Performance measures of scores, and their search for the most violated labelling."""
+"""Performance measures of scores, and the search for their most violated labelling."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_positive
 
 _ROOM = 1 << 18
-"""Tables that are compared together, because 2 MB stay in a cache."""
+"""Contingency tables that are compared in one call, because 2 MB fit into the cache."""
 
 
 class Measure(ABC):
-    """A loss Delta(y, v) of labelling v, or of ordering as v does, examples whose labels are y.
+    """A loss Delta(y, v) of a prediction v for examples with the labels y; v is a labelling or an order.
 
-    `MeasureRisk` makes it convex: its value is the largest sum, over v, of Delta(y, v) and a linear function
-    of the scores. A measure of the numbers of true and false positives alone is a `TableMeasure`, which
-    implements this search; any other implements `most_violated`.
+    `MeasureRisk` is a convex upper bound: the maximum over v of Delta(y, v) plus a linear function of the
+    scores. A measure that depends only on the numbers of true and false positives is a `TableMeasure`, which
+    implements the search for v. Any other measure implements `most_violated`.
 
     Attributes
     ----------
     ranks : bool
-        Whether only the order of the scores matters: a constant added to all of them changes nothing.
+        Whether the measure depends only on the order of the scores; a constant added to all of them then does
+        not change it.
     black_box : bool
-        Whether a few more queries at the end of a solve test for mistakes.
+        Whether a few queries at the end of a solve test the search for mistakes.
     """
 
     ranks: bool = False
@@ -38,13 +39,13 @@ class Measure(ABC):
 
     @abstractmethod
     def most_violated(self, scores: Array, positive: Array) -> tuple[float, Array]:
-        """Return Delta(y, v) and u for a v at which Delta(y, v) + <u, scores> is largest.
+        """Return Delta(y, v) and u for a v that maximises Delta(y, v) + <u, scores>.
 
         Parameters
         ----------
         scores : ndarray of shape (m,)
         positive : ndarray of bool of shape (m,)
-            The labels y; at least one of either kind.
+            The labels y; at least one True and one False.
 
         Returns
         -------
@@ -53,31 +54,32 @@ class Measure(ABC):
         """
 
     def predicted(self, positives: int, negatives: int) -> int | None:
-        """Return the number of positives in every labelling; None if it is free."""
+        """Return the number of positives of every labelling v; None if it is not fixed."""
         return None
 
     def infimum(self, positives: int, negatives: int) -> float:
-        """Return a lower bound of the largest sum for all scores: Delta(y, y) if v = y is possible."""
+        """Return a lower bound of the risk over all scores; for example Delta(y, y) if v = y is possible."""
         return -np.inf
 
 
 class TableMeasure(Measure):
-    """A loss Delta(a, b) of the contingency table: a true positives and b false positives.
+    """A loss Delta(a, b) of the contingency table, with a true positives and b false positives.
 
-    The worst labelling with this table labels the a positives and the b negatives with the largest scores as
-    positive, so that only tables are searched (Joachims 2005, 10.1145/1102351.1102399).
+    Among the labellings with the same table, the worst one labels as positive the a positives and the b
+    negatives with the largest scores. Hence only tables are searched (Joachims 2005,
+    10.1145/1102351.1102399).
 
-    A subclass implements `loss`. After the sort of the scores, the search takes O(m) operations if the number
-    of predicted positives is fixed (`predicted`); O(P log N) if `concave`, for P positives and N negatives;
-    else O(P N), enough for some thousand examples. If the number of predicted positives is fixed and is not
-    P, y is not among the labellings, and the mean of those with the best table takes its place (Kar,
-    Narasimhan, Jain 2015, arxiv.org/abs/1505.06813).
+    A subclass implements `loss`. After the scores are sorted, the search takes O(m) operations if the number
+    of predicted positives is fixed (`predicted`). Otherwise it takes O(P log N) for P positives and N
+    negatives if `concave`, else O(P N), which is affordable for some thousand examples. If the number of
+    predicted positives is fixed and is not P, y is not among the labellings, and the mean of the labellings
+    with the best table replaces it (Kar, Narasimhan, Jain 2015, arxiv.org/abs/1505.06813).
 
     Attributes
     ----------
     concave : bool
-        Whether Delta(a, b) is concave in b for every a, as b -> -1 / (c + b) is, and every linear function;
-        `cutplane.testing.check_risk` tests it.
+        Whether Delta(a, b) is concave in b for every a; for example linear functions and b -> -1 / (c + b)
+        are. `cutplane.testing.check_risk` tests it.
 
     Examples
     --------
@@ -96,16 +98,16 @@ class TableMeasure(Measure):
 
     @abstractmethod
     def loss(self, true_positives: Any, false_positives: Any, positives: int, negatives: int) -> Any:
-        """Return Delta, finite, for arrays of the two counts that broadcast against each other."""
+        """Return Delta(a, b), finite, for arrays of both counts that numpy can broadcast."""
 
     def infimum(self, positives: int, negatives: int) -> float:
         a, b = self._best(positives, negatives)
         return float(self.loss(np.array([a]), np.array([b]), positives, negatives)[0])
 
     def most_violated(self, scores: Array, positive: Array) -> tuple[float, Array]:
-        """Return the loss of the worst labelling v, and 2 (v - r) / m for labels 0 and 1.
+        """Return the loss of the worst labelling v, and 2 (v - r) / m, where v has entries 0 and 1.
 
-        r are the labels; or, if they are not among the labellings, the mean of the best ones.
+        The reference r is y with entries 0 and 1, or the mean of the best labellings if y is not among them.
         """
         from cutplane.measures.passes import order_within
 
@@ -132,7 +134,7 @@ class TableMeasure(Measure):
         return (positives, 0) if k is None else (min(k, positives), max(0, k - positives))
 
     def _worst(self, negatives: Array, positives: Array) -> tuple[int, int]:
-        """Return the a and b of the largest loss plus the first a of the positives and b of the negatives."""
+        """Return a and b that maximise the loss plus the first a of `positives` and b of `negatives`."""
         N, P = negatives.size, positives.size
         false, true = (np.append(0.0, np.cumsum(scores)) for scores in (negatives, positives))
         k = self.predicted(P, N)
@@ -155,7 +157,7 @@ class TableMeasure(Measure):
         return int(a), int(b)
 
     def _best_for_each(self, a: Array, gains: Array, P: int) -> Array:
-        """Return the best number of false positives for each number of true ones: until the sum falls."""
+        """Return the best number b of false positives for each a, by binary search, because it is concave."""
         N = gains.size
         bits = N.bit_length()
         gains = np.append(gains, np.full((1 << bits) - N, -np.inf))
@@ -169,14 +171,14 @@ class TableMeasure(Measure):
 
 @dataclass(frozen=True)
 class FBeta(TableMeasure):
-    """1 - F, with F = (1 + beta^2) a / (a + b + beta^2 P): a harmonic mean of precision and recall.
+    """1 - F, where F = (1 + beta^2) a / (a + b + beta^2 P) is a harmonic mean of precision and recall.
 
-    a of the P positives and b negatives are labelled as positive.
+    a of the P positives and b of the negatives are labelled as positive.
 
     Parameters
     ----------
     beta : float, default 1.0
-        Greater than 0: how many times as much recall counts as precision.
+        The weight of recall relative to precision, greater than 0.
 
     Examples
     --------
@@ -202,10 +204,11 @@ class FBeta(TableMeasure):
 class PrecisionAt(TableMeasure):
     """1 - a / k: the share of negatives among the k examples with the largest scores.
 
-    All labellings with k positives are compared with y or, if it is none of them, with the mean of the best
-    ones: k of the P positives, or all of them and k - P negatives (see `TableMeasure`). With y itself, the
-    risk of a k much less than P would reward large scores of all positives only. Training for k = P, with
-    `PrecisionRecallBreakEven`, often gives the better precision at a small k too.
+    All labellings with k positives are compared with y if it is one of them. Otherwise they are compared with
+    the mean of the best ones, which label k of the P positives, or all of them and k - P negatives (see
+    `TableMeasure`), because y itself would reward only large scores of all positives if k is much less than
+    P. Training with k = P, which is `PrecisionRecallBreakEven`, often gives a better precision also at a
+    small k.
 
     Parameters
     ----------
@@ -241,7 +244,7 @@ class PrecisionAt(TableMeasure):
 class RecallAt(PrecisionAt):
     """1 - a / P: the share of the P positives that are not among the k examples with the largest scores.
 
-    It is at least 1 - k / P. The labellings are compared with the same one as by `PrecisionAt`.
+    It is at least 1 - k / P. The labellings are compared with the same reference as in `PrecisionAt`.
 
     Parameters
     ----------
@@ -261,7 +264,7 @@ class RecallAt(PrecisionAt):
 
 @dataclass(frozen=True)
 class PrecisionRecallBreakEven(TableMeasure):
-    """1 - a / P with as many examples labelled as positive as there are positives: precision is recall then.
+    """1 - a / P with P examples labelled as positive, so that precision and recall are equal.
 
     Examples
     --------
@@ -282,9 +285,9 @@ class PrecisionRecallBreakEven(TableMeasure):
 
 @dataclass(frozen=True)
 class RocArea(Measure):
-    """1 - the area under the ROC curve: the share of the pairs of a positive and a negative in wrong order.
+    """1 - the area under the ROC curve: the share of pairs of a positive and a negative in the wrong order.
 
-    Its risk is the mean hinge loss of the differences of scores of all such pairs, as of a `RankingRisk` of
+    Its risk is the mean hinge loss of the differences of scores of all such pairs, like a `RankingRisk` of
     one query with two levels. The search takes O(m) operations after a sort.
 
     Examples

@@ -1,4 +1,4 @@
-"""Risks: convex functions known through a first-order oracle."""
+"""Risks: convex functions given by a first-order oracle."""
 
 from cutplane.risks.affine import AffineRisk
 from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk, RoundedTerms

@@ -1,4 +1,4 @@
-"""Risks of a linear image, of a part, or of a shift of the vector."""
+"""Risks of an affine image of the vector, such as a part or a shift of it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.risks.programmes import of_image
 
 _SHARED = "n_blocks", "exact", "black_box", "smooth", "linear", "splits_sums"
-"""Attributes of h that its images have, too."""
+"""Attributes that h(A x + b) has from h."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AffineRisk(Composed, Risk):
     """f(x) = h(A x + b); written ``h @ A``, ``h.on(index)`` or ``h.shift(b)``.
 
-    It has as many blocks as h, and an image if h has one. Multipliers of the examples give cuts of f, too.
+    It has as many blocks as h, an image if h has one, and cuts from multipliers if h has them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class AffineRisk(Composed, Risk):
 
 
 class ImagedAffineRisk(AffineRisk, ImagedRisk):
-    """h(A x + b) of a risk h with images: its image of x is the image of A x + b under h."""
+    """h(A x + b) for a risk h with images; the image of x is the image of A x + b under h."""
 
     def image(self, x: Array) -> Any:
         return self.inner.image(self.at(x))

@@ -1,4 +1,4 @@
-"""The interface of a risk: a convex function known through a first-order oracle."""
+"""The interface of a risk: a convex function given by a first-order oracle."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 class RoundedTerms(NamedTuple):
-    """Sizes of the terms that an answer is a sum of, because its rounding errors are relative to them.
+    """Sizes of the terms that an oracle adds up, because its rounding errors are proportional to them.
 
     Attributes
     ----------
     count : int
-        Operations on each term.
+        Floating-point operations on each term.
     value : float
-        The sum of the absolute terms of the values of all blocks, and of scores multiplied by derivatives.
+        The sum of the absolute terms of the values of all blocks, plus the sum of the absolute products of
+        scores and derivatives.
     slope : ndarray of shape (dim,)
         The sums of the absolute terms of the subgradients of all blocks.
     """
@@ -45,12 +46,14 @@ class RoundedTerms(NamedTuple):
 
 
 class Risk(ConvexFunction):
-    """f(x), convex, maybe nonsmooth and expensive; known by its value and one subgradient at a point.
+    """f(x), a convex function, maybe nonsmooth and expensive, given by its values and subgradients.
 
-    A subclass implements `oracle`. Risks are pieces of an algebra: ``0.3 * r1 + r2``; ``risk @ B`` is the
-    function x -> risk(B x) of a dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`;
-    ``risk.on(index)`` is x -> risk(x[index]), ``risk.shift(b)`` is x -> risk(x + b), `maximum` the largest of
-    several. A `Problem` minimises ``risk + regularizer``. ``risk(x)`` is the value, a float.
+    A subclass implements `oracle`. ``risk(x)`` is the value, a float. A `Problem` minimises ``risk +
+    regularizer``. Risks can be combined:
+
+    * ``0.3 * r1 + r2`` is a sum, `maximum` the largest of several;
+    * ``risk @ B`` is x -> risk(B x) for a dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`;
+    * ``risk.on(index)`` is x -> risk(x[index]), and ``risk.shift(b)`` is x -> risk(x + b).
 
     Attributes
     ----------
@@ -59,30 +62,30 @@ class Risk(ConvexFunction):
     n_blocks : int
         Number of cuts the oracle returns per query; f is the sum of the blocks.
     infima : ndarray of shape (n_blocks,)
-        A known lower bound of each block over all x; -inf where none is known. A finite one is the bound
-        that a run starts from, and a cut if the method needs one.
+        A lower bound of each block over all x; -inf where none is given. A solve starts from a finite one,
+        and uses it as a cut if the method needs one.
     exact : bool
-        Whether the values of the oracle are right. The cuts of an oracle that is not exact must hold, but its
-        values may be too low: then the engine raises them when later cuts show it, and the upper bound with
-        them, which is relative to the oracle's answers. A lower bound that a point contradicts is
-        forgotten.
+        Whether the values of the oracle are right. An oracle that is not exact may return values that are too
+        low, but its cuts must hold. The engine then raises a value, and with it the upper bound, when a later
+        cut is above it. A lower bound that is above the value of a point is dropped.
     black_box : bool
-        Whether mistakes are looked for by a few questions at the end of a solve (see `Problem.solve`); False
-        for a risk that is known to be right.
+        Whether a few queries at the end of a solve test the oracle for mistakes (see `Problem.solve`); False
+        for a risk whose code is tested.
     linear : bool
         Whether f is linear, so that its only cut is the function itself.
     smooth : bool
-        Whether f is known to be differentiable, so that its subgradients are gradients.
+        Whether f is differentiable, so that its subgradients are gradients.
     splits_sums : bool
         Whether a sum with this risk gives a cut for each block of each term.
     open : bool
-        Whether `dim` is only the least dimension that fits, as for a part of the vector: sums and problems
-        `resolve` it to theirs.
+        Whether `dim` is only the least possible dimension. For example, ``risk.on([2])`` fits any vector of
+        three or more coordinates; sums and problems `resolve` it to their dimension.
     domain : FeasibleSet or None
-        Where f is finite: a simple set, separation oracles, or both, which a `Problem` intersects with its
-        feasible set; None if that is everywhere on it.
+        The set where f is finite: a simple set, separation oracles, or both. A `Problem` intersects it with
+        its feasible set. None if f is finite on the whole feasible set.
     cvxpy_variables : tuple of cvxpy.Variable
-        The variables whose entries x holds, for `Result.value`; () if f was not given by cvxpy.
+        The variables whose entries are the coordinates of x, for `Result.value`; () if f was not given by
+        cvxpy.
     """
 
     written = "risk"
@@ -97,12 +100,12 @@ class Risk(ConvexFunction):
 
     @property
     def infima(self) -> Array:
-        """A lower bound of each block over all x, shape (n_blocks,); -inf where none is known."""
+        """A lower bound of each block over all x, shape (n_blocks,); -inf where none is given."""
         return np.full(self.n_blocks, -np.inf)
 
     @abstractmethod
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient at `x`; and, if there is one, the solution behind them.
+        """Return the value and a subgradient at `x`, and optionally the solution of an inner problem.
 
         Parameters
         ----------
@@ -113,31 +116,33 @@ class Risk(ConvexFunction):
         value : float, or ndarray of shape (n_blocks,)
         subgradient : ndarray of shape (dim,), or of shape (n_blocks, dim)
         solution : object, or a sequence of n_blocks, optional
-            What the value is attained by, of an inner problem; `Result.primal` averages them.
+            If the value is the optimum of an inner problem, its solution; `Result.primal` averages them.
         """
 
     def cancelled(self, z: Any) -> Any:
-        """Return the size of terms that cancel in the values at a point: one number, or one for each block.
+        """Return the size of the terms that cancel in the values at a point: one number, or one per block.
 
-        `z` is the image of the point if the risk has images, else the point. The rounding error of the
-        terms is charged to lower bounds. 0 by default: the values show their size.
+        For example, 1e9 + 1 - 1e9 has the value 1 and terms of size 2e9. Lower bounds are reduced by the
+        rounding error of the terms. 0 by default: no term is much larger than the value. `z` is the image of
+        the point if the risk has images, else the point.
         """
         return 0.0
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return the sizes of the terms that the answers at x are sums of; lower bounds are charged for them.
+        """Return the sizes of the terms whose sums are the answers at x.
 
-        `excess` is an upper bound of f(x) - inf f. None by default: answers are taken as they are.
+        Lower bounds are reduced by the rounding errors of such sums. `excess` is an upper bound of
+        f(x) - inf f. None by default: the answers count as exact.
         """
         return None
 
     @property
     def summands(self) -> tuple[tuple[float, Risk], ...]:
-        """The weighted risks that f is the sum of, which a larger sum takes in place of f."""
+        """The weighted risks whose sum is f; a larger sum has these terms in place of f."""
         return ((1.0, self),)
 
     def resolve(self, dim: int) -> Risk:
-        """Return the same risk of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        """Return the risk as a function of vectors of dimension `dim`, or raise `InvalidInputError`."""
         check_dimension(self, dim)
         return self
 
@@ -181,23 +186,23 @@ class Risk(ConvexFunction):
 
 
 class Estimate(NamedTuple):
-    """Bounds and cuts of f at a point x, by an oracle of on-demand accuracy."""
+    """Upper bounds of f at a point x, and cuts, by an oracle of on-demand accuracy."""
 
     values: Array
     """Upper bounds of the blocks at x, shape (n_blocks,)."""
     slopes: Array
-    """Those of a cut of each block, shape (n_blocks, dim)."""
+    """The slopes of a cut of each block, shape (n_blocks, dim)."""
     offsets: Array
-    """The cuts hold everywhere, and at x they are close to the values; shape (n_blocks,)."""
+    """The offsets of these cuts, shape (n_blocks,). The cuts hold everywhere; at x they are near `values`."""
     multipliers: Array
-    """The multipliers of the examples for which `dual_cut` returns the cuts."""
+    """The multipliers of the examples for which `dual_cut` returns these cuts."""
 
 
 class OnDemandRisk(Risk):
     """f(x) = max over u of a concave function of u that is linear in x: any feasible u gives a cut.
 
-    The engine requests the accuracy that the gap needs [1]_: while the gap is large, a rough u
-    will do. Its values are never too low, and its cuts never too high.
+    The engine requests the accuracy that the gap needs [1]_, because a rough u is enough while the gap is
+    large. The values are never too low, and the cuts never too high.
 
     References
     ----------
@@ -209,23 +214,23 @@ class OnDemandRisk(Risk):
 
     @abstractmethod
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
-        """Return values, and cuts that lie below them by at most `accuracy` at `x`.
+        """Return values at `x`, and cuts that are below them by at most `accuracy` there.
 
         Parameters
         ----------
         x : ndarray of shape (dim,)
         accuracy : float
-            At least 0, which is as exact as can be; inf is any accuracy.
+            At least 0. 0 requests the most accurate answer; inf accepts any.
         start : Estimate, optional
-            The last answer, maybe at another point.
+            The last answer, maybe at another point, to start from.
         """
 
     @abstractmethod
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, that multipliers of the examples give."""
+        """Return slopes and offsets of the cuts, one per block, for given multipliers of the examples."""
 
     def oracle(self, x: Array) -> tuple[Any, Any]:
-        """Return the value and a subgradient at `x`, as exact as can be."""
+        """Return the value and a subgradient at `x`, with the best accuracy."""
         answer = self.estimate(x, 0.0)
         return answer.values, answer.slopes
 
@@ -233,8 +238,9 @@ class OnDemandRisk(Risk):
 class ImagedRisk(Risk):
     """f(x) = h(M x): a costly linear map M (a pass over the data) and a cheap h.
 
-    The engine keeps the image z = M x of each evaluated point, so that points on a line, and the value there,
-    cost no pass over the data. An image is whatever `image` returns; only `combine` needs to understand it.
+    The engine stores the image z = M x of each evaluated point. The image of a point between two of them, and
+    the value there, then need no pass over the data. An image may be any object: the engine only gives it
+    back to the methods of the risk.
     """
 
     @abstractmethod

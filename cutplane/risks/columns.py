@@ -1,4 +1,4 @@
-"""The units of the columns of a data matrix: means far from zero, sizes far from one another."""
+"""The units of the columns of a data matrix: columns far from zero, and columns of very different sizes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from scipy import sparse
 from cutplane.pieces.validation import Array
 
 FAR = 8.0
-"""Deviations between zero and the mean of a column from which on it is centred, because at ten of them
-coordinate descent takes twenty times as long."""
+"""Ratio of mean and deviation from which on a column is centred, because coordinate descent takes twenty
+times as long at a ratio of ten."""
 SPREAD = 1e4
-"""Ratio of the sizes of two columns from which on all are scaled, because their slopes, once squared, keep
-half of the digits of float64 then."""
+"""Ratio of the sizes of two columns from which on all are scaled, because squares of their slopes differ by
+1e8, half of the digits of float64."""
 ODD = 1e3
-"""How many times as large as usual a column is that stands out, because solves still succeed at less."""
+"""Ratio of the size of a column and the median from which on it is reported, because solves succeed below."""
 _ROWS, _ENTRIES = 512, 1 << 18
-"""Rows of a sample, and its entries, because a mean to a tenth of the deviation takes a hundred rows, and a
-millisecond is little compared with a solve."""
+"""Rows and entries of a sample at most, because a hundred rows give the mean to a tenth of the deviation, and
+this takes a millisecond."""
 _PIECE = 1 << 15
-"""Entries that are squared at a time, because they fit into the cache; of sparse rows no fewer than columns,
-because each piece adds a number to every column."""
+"""Entries that are squared at a time, because they fit into the cache; for a sparse matrix at least as many
+as columns, because each piece adds a number to every column."""
 _FEW = 8
-"""Stored entries of a column in the sample below which its size is not known, because one may be tiny."""
+"""Stored entries of a column in the sample that its size needs, because a single entry may be tiny."""
 _LARGEST = 64
 """The largest power of two in a size, because its square times a weight must not overflow."""
 
 
 def moments(X: Any) -> tuple[Array, Array, Array]:
-    """Return the centre of each column of X, its mean and its deviation, of rows at equal distances.
+    """Return centre, mean and standard deviation of each column of X, from a sample of equally spaced rows.
 
     The centre is the mean of the stored entries; for a constant column it is exactly the constant. Mean and
-    deviation of a column with few entries in a sparse sample are nan.
+    deviation are nan for a column with few stored entries in the sample.
     """
     m, n = X.shape
     count = min(m, _ROWS, max(64, _ENTRIES // n))
@@ -56,7 +56,7 @@ def moments(X: Any) -> tuple[Array, Array, Array]:
 
 
 def root_sums_of_squares(X: Any, weights: Array) -> Array:
-    """Return sqrt(sum_i weights_i X_ij^2) of each column j, by pieces of the rows or columns."""
+    """Return sqrt(sum_i weights_i X_ij^2) of each column j."""
     m, n = X.shape
     if sparse.issparse(X):
         sums, step = np.zeros(n), max(1, max(_PIECE, n) * X.indptr.size // max(X.nnz, 1))
@@ -78,16 +78,17 @@ def root_sums_of_squares(X: Any, weights: Array) -> Array:
 
 
 class Columns(NamedTuple):
-    """What a risk says of the columns of its data, each of which is multiplied by a coordinate of x.
+    """Statistics of the columns of the data of a risk, each of which is multiplied by a coordinate of x.
 
     Attributes
     ----------
     centre, mean, deviation : ndarray of shape (n,)
         As `moments` returns them.
     rows : int
-        x is a matrix of so many rows, one after another: weights of the columns, and an intercept.
+        Number of rows of x as a matrix stored row after row, for example one row per class. A row consists of
+        a weight for each column, and maybe an intercept.
     intercept : bool
-        Whether the rows end with one.
+        Whether each row ends with an intercept.
     """
 
     centre: Array
@@ -98,13 +99,13 @@ class Columns(NamedTuple):
 
     @property
     def intercepts(self) -> Array:
-        """The places of the intercepts in x."""
+        """The indices of the intercepts in x."""
         width = self.mean.size + 1
         return np.arange(width - 1, width * self.rows, width) if self.intercept else np.empty(0, np.int64)
 
     @classmethod
     def of_all(cls, several: list[Columns | None]) -> Columns | None:
-        """Return the columns of risks of one x together; None if they differ in their layout."""
+        """Return the statistics of the stacked data of several risks; None if their layouts differ."""
         known = [columns for columns in several if columns is not None]
         layouts = {(columns.mean.size, columns.rows, columns.intercept) for columns in known}
         if len(known) < len(several) or len(layouts) > 1:
@@ -119,20 +120,20 @@ class Columns(NamedTuple):
 
 
 def unusual_units(columns: Columns, centred: bool, scaled: bool) -> tuple[Array, Array] | None:
-    """Return the shift of each column and the divisor; None if neither is needed.
+    """Return the shift and the divisor of each column; None if none is needed.
 
     Parameters
     ----------
     columns : Columns
     centred, scaled : bool
-        Whether they may be centred, and scaled.
+        Whether the problem permits that columns are centred, and that they are scaled.
 
     Returns
     -------
     centre : ndarray of shape (n,)
-        Zero for columns that have their mean near zero.
+        The shifts; 0 for a column whose mean is near zero.
     size : ndarray of shape (n,)
-        Powers of two, so that dividing rounds nothing; all 1 where sizes are much the same.
+        The divisors: powers of two, because they cause no rounding error; all 1 if the sizes are similar.
     """
     mean, deviation = columns.mean, columns.deviation
     with np.errstate(all="ignore"):
@@ -146,7 +147,7 @@ def unusual_units(columns: Columns, centred: bool, scaled: bool) -> tuple[Array,
 
 
 def powers_of_two(size: Array) -> Array | None:
-    """Return each size rounded to a power of two, 1 for an unknown one; None if all are much alike."""
+    """Return each size rounded to a power of two, 1 for zero and nan; None if all sizes are similar."""
     known = np.isfinite(size) & (size > 0.0)
     if not known.any() or size[known].max() <= SPREAD * size[known].min():
         return None
@@ -157,9 +158,9 @@ def powers_of_two(size: Array) -> Array | None:
 def in_units(X: Any, centre: Array, size: Array) -> Any:
     """Return a float64 copy of (X - 1 centre') / size, of the same format.
 
-    An entry is rounded at most once, as in a product with a coefficient, and not at all if it is between half
-    of the centre and twice. Entries that a sparse matrix does not store are stored in centred columns alone:
-    these are nearly full, or they would not be far from zero.
+    An entry is rounded at most once, and not at all if it is between half of the centre and twice the centre.
+    Centred columns of a sparse matrix become dense, but these were nearly dense already, because their mean
+    is far from zero.
     """
     if not sparse.issparse(X):
         found = X - centre  # float64, whatever X is
@@ -176,9 +177,9 @@ def in_units(X: Any, centre: Array, size: Array) -> Any:
 
 
 def oddest(X: Any) -> tuple[int, float, float] | None:
-    """Return the column that stands out most, with its mean and its deviation; None if none does.
+    """Return the column with the most unusual unit, its mean and its deviation; None if all are usual.
 
-    It is far from zero, or a thousand times larger or smaller than the median column.
+    A column is unusual if it is far from zero, or a thousand times larger or smaller than the median column.
     """
     with np.errstate(all="ignore"):
         _, mean, deviation = moments(X)

@@ -15,21 +15,21 @@ from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns
 
 _POINTS = 3
-"""Random points, in addition to zero, for the sizes of slopes, because one may vanish by chance."""
+"""Random points, in addition to zero, for the sizes of slopes, because a slope may vanish at some points."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CvxpyRisk(CvxpyFunction, Risk):
-    """f(x), a convex scalar cvxpy expression of variables whose entries x holds.
+    """f(x), a convex scalar cvxpy expression; x is the vector of the entries of its variables.
 
     Parameters
     ----------
     expression : cvxpy.Expression
         Scalar and convex by cvxpy's rules (DCP). Its parameters need values, which may change between solves.
     variable : cvxpy.Variable or sequence of them
-        The variables of the expression, of any shape and without attributes: their values are restricted
-        by the feasible set. x is their concatenation, each with its entries in row-major order, so that a
-        single one has the value ``x.reshape(variable.shape)``.
+        The variables of the expression, of any shape and without attributes such as ``nonneg=True``, because
+        the feasible set restricts their values. x is their concatenation, each with its entries in row-major
+        order, so that a single variable has the value ``x.reshape(variable.shape)``.
 
     Raises
     ------
@@ -41,10 +41,10 @@ class CvxpyRisk(CvxpyFunction, Risk):
 
     Notes
     -----
-    Outside the domain of the expression the value is inf, with a zero subgradient. So it is at those points
-    on the boundary of the domain where no subgradient exists, as for x ln x at 0. The expression
-    is compiled once into products with matrices and functions of numpy; it is compiled again when a parameter
-    has another value. Queries do not touch the values of the variables, so that threads may share a risk.
+    Outside the domain of the expression the value is inf, with a zero subgradient. The same holds at points
+    of the boundary without a subgradient, for example for x ln x at 0. The expression is compiled into
+    products with matrices and functions of numpy, once for each value of its parameters. Queries do not
+    change the values of the variables, so that threads may share a risk.
 
     Examples
     --------
@@ -87,9 +87,9 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return value, np.zeros(self.dim) if slope is None else slope
 
     def data_columns(self) -> Columns | None:
-        """Return the sizes of the columns of A, of a quadratic or piecewise linear function of A x; or None.
+        """Return the sizes of the columns of A if f is a quadratic or piecewise linear function of A x.
 
-        Its slopes at a few points have these sizes, in an arbitrary unit.
+        They are estimated by the slopes at a few points, relative to the median. None for other functions.
         """
         if not self.expression.is_qpwa():
             return None

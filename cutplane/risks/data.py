@@ -1,7 +1,7 @@
 """Passes over a data matrix X of any layout, on several threads: X v, X'u, parts of X'u, X W' and U'X.
 
-Sums are accumulated in float64 and nothing is copied: float32 data are converted number by number, in
-registers, so that a pass is as accurate as one over float64 data and reads half as much memory.
+Sums are accumulated in float64, and no data are copied. Numbers in float32 are converted in registers, so
+that a pass has the accuracy of float64 and reads half as much memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cutplane.runtime.chunks import (
 from cutplane.runtime.threads import run_chunks
 
 ALL = np.empty(0, np.int64)
-"""Stands for the list of all rows."""
+"""The list of all rows, as an argument `rows`."""
 
 Range = tuple[int, int]
 
@@ -41,14 +41,14 @@ Range = tuple[int, int]
 class Data(ABC):
     """Passes over X, of shape (m, n), whose rows edges[k] <= i < edges[k + 1] form block k.
 
-    The vectors of X are its rows or its columns, whichever are stored one after another. A pass computes the
-    inner products of all vectors with a given one, or a sum of multiples of them.
+    The *vectors* of X are its rows if X is stored row after row, else its columns. A pass computes the inner
+    products of all vectors with a given vector, or a linear combination of them.
     """
 
     row_entries: float
-    """Stored entries per row, on average: the cost of a row in `add_rows`."""
+    """Stored entries per row, on average, which is the cost of a row in `add_rows`."""
     cheap_rows: bool
-    """Whether the vectors are the rows of X, so that `add_rows` reads the given rows and no others."""
+    """Whether the vectors are the rows of X, so that `add_rows` reads only the given rows."""
     n_vectors: int
     length: int
 
@@ -57,7 +57,7 @@ class Data(ABC):
         self.edges = edges
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.X, self.edges)  # without views, because they share the memory of X
+        return type(self), (self.X, self.edges)  # without views, because pickle would copy X for each
 
     def times(self, v: Array) -> Array:
         """Return X v, shape (m,)."""
@@ -119,7 +119,7 @@ class Data(ABC):
 
     @abstractmethod
     def _sums(self, u: Array, plan: Segments, rows: Array = ALL, out: Array | None = None) -> Array:
-        """Return the sum of multiples of vectors, one row per block; added to `out` if it is given."""
+        """Return the linear combination of the vectors of each block, one row per block; added to `out`."""
 
 
 def _as_vector(v: Array, size: int) -> Array:
@@ -194,7 +194,7 @@ class DenseData(Data):
 
 
 def _by_rows(X: Array) -> bool:
-    """Tell whether the rows of X are its vectors: if they are contiguous, and longer if columns are too."""
+    """Tell whether the rows of X are its vectors: if they are contiguous, or longer if columns are, too."""
     m, n = X.shape
     by_rows, by_columns = (A.shape[1] == 1 or A.strides[1] == A.itemsize for A in (X, X.T))
     if by_rows and by_columns:
@@ -203,9 +203,9 @@ def _by_rows(X: Array) -> bool:
 
 
 def _flatten(A: Array) -> tuple[Array, int, int]:
-    """Return flat, start, stride such that row i of A is ``flat[start + i * stride:]``; copy A if no row is.
+    """Return flat, start, stride such that row i of A is the beginning of ``flat[start + i * stride:]``.
 
-    The vector `flat` lies over the memory of A, gaps between rows included.
+    `flat` is a view of the memory of A, with the gaps between rows; of a copy if rows are not contiguous.
     """
     m, n = A.shape
     size = A.itemsize
@@ -289,20 +289,20 @@ def make_data(X: Any, edges: Array) -> Data:
 
 
 _SHARE = 0.6
-"""Share of the nonzero rows up to which changed rows are added, because to read single rows takes longer."""
+"""Share of the nonzero rows up to which only changed rows are added, because single rows are read slower."""
 _STEPS = 32
-"""Additions in a row at most, because each leaves rounding errors of the size of the sum."""
+"""Updates of a sum in succession at most, because each adds a rounding error of the size of the sum."""
 _BLOCK = 1024
 """Spare entries for changed rows, because `changes` fills a block before it counts them."""
 _FEW = 512
-"""Rows at most of which the sum is computed from all, because that takes no longer than to compare them."""
+"""Number of rows up to which all are added, because comparing them takes as long."""
 
 
 class RunningSum:
-    """u -> X'u, as the last answer plus the rows whose u_i has changed, if these are few.
+    """u -> X'u, computed from the last result and the rows with another u_i, if these are few.
 
-    A search has a memory, and another run of it gives the same bits. Several threads may call it, because the
-    memory is replaced and never changed.
+    Each line search has its running sum, so that its results do not depend on other searches. Several threads
+    may call it, because the stored result is replaced and never changed in place.
     """
 
     def __init__(self, data: Data) -> None:
@@ -310,7 +310,7 @@ class RunningSum:
         self.last: tuple[Array, Array, int] | None = None
 
     def __call__(self, u: Array) -> Array:
-        """Return X'u, shape (n,), and remember it and u."""
+        """Return X'u, shape (n,), and store it with u."""
         if u.size <= _FEW:
             return self.data.transposed_times(u)
         total, steps = self._updated(u)
@@ -335,9 +335,9 @@ class RunningSum:
 
 
 _COST = 0.3
-"""Nanoseconds to multiply and add two numbers, because they are read from the cache."""
+"""Nanoseconds per product of a pass, because numbers are read from the cache."""
 _SUMS = 8
-"""Parts at most of a pass that adds up rows, because each has a matrix of sums."""
+"""Parts at most of a pass that adds up rows, because each part needs a matrix of sums."""
 
 
 def scores(X: Any, W: Array) -> Array:
@@ -389,9 +389,7 @@ def _scatter(X: Any, vectors: Array) -> Array:
         passes.scatter(starts[start : stop + 1], indices, data, vectors[start:stop], out)
         return out
 
-    most = min(
-        _SUMS, max(1, int(X.indptr[-1]) // (4 * size))
-    )  # with more entries each than a sum has numbers
+    most = min(_SUMS, max(1, int(X.indptr[-1]) // (4 * size)))  # each with more entries than its sum
     first, *rest = run_chunks(part_sum, _parts(X, vectors, most))
     for part in rest:
         first += part

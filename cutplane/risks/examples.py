@@ -16,9 +16,10 @@ from cutplane.pieces.validation import Array, as_count, as_numbers, as_vector, r
 
 
 def as_labels(y: Any, m: int, count: Any, count_name: str) -> tuple[Array, int]:
-    """Return labels 0, 1, ... as an int64 vector of shape (m,), and how many there may be.
+    """Return the labels 0, 1, ... as an int64 vector of shape (m,), and the number of classes.
 
-    `count` is the parameter `count_name`; None stands for one more than the largest label.
+    `count` is this number, a parameter with the public name `count_name`; None means one more than the
+    largest label.
     """
     remedy = "encode y as numpy.unique(y, return_inverse=True)[1]"
     refuse_masked("y", y)
@@ -67,9 +68,9 @@ def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
 
 
 def split_rows(risk: Any, n_parts: int, **changes: Any) -> list[Any]:
-    """Return risks of contiguous rows of nearly equal number, at most `n_parts`, whose sum is the risk.
+    """Split a risk into at most `n_parts` risks of contiguous rows, of nearly equal number; it is their sum.
 
-    It is a dataclass with `X`, `y`, `sample_weight` and `normalize`. CSC data are copied.
+    `risk` is a dataclass with `X`, `y`, `sample_weight` and `normalize`. CSC data are copied.
     """
     weights = as_weights(risk.sample_weight, len(risk.y), risk.normalize)
     parts = []
@@ -80,7 +81,7 @@ def split_rows(risk: Any, n_parts: int, **changes: Any) -> list[Any]:
 
 
 def ranges_of(m: int, n_parts: int) -> list[tuple[int, int]]:
-    """Split range(m) into ranges of nearly equal length, at most `n_parts`."""
+    """Split range(m) into at most `n_parts` ranges of nearly equal length."""
     count = min(n_parts, m)
     return list(pairwise((np.arange(count + 1) * m // count).tolist()))
 
@@ -93,9 +94,9 @@ def describe(X: Any) -> str:
 def bias_slopes(u: Array, edges: Array) -> Array:
     """Return the sum over each block of the derivatives u of the weighted losses, one row per block.
 
-    A sum within rounding errors of its terms is returned as 0, because a cut that is flat in an unregularized
-    bias must be flat exactly, or the minimiser of its model is 1e16 away. For example, classes of equal
-    weight cancel at the origin.
+    A sum that is below the rounding errors of its terms is set to 0. For example, the derivatives of two
+    classes of equal weight cancel at the origin. A slope of 1e-17 in an unregularized bias would be fatal,
+    because the minimiser of the model would then be near 1e16.
     """
     from cutplane.risks.passes import add_exactly
 

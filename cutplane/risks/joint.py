@@ -1,4 +1,4 @@
-"""Risks of all scores together: measures of predictions, and pairs of rows in the wrong order."""
+"""Risks that are no sum over examples: performance measures, and pairs of rows in the wrong order."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from cutplane.runtime.chunks import balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 _MOST_PAIRS = 100_000
-"""Pairs of a conic programme at most, because it has a row for each and takes about a second then."""
+"""Pairs of a conic programme at most, because it has a row for each and takes about a second at this size."""
 _FEW_LEVELS = 16
-"""Levels for which a table of counts is faster than a tree, because it fits into two cache lines."""
+"""Levels at most for which a table of counts is faster than a tree, because it fits into two cache lines."""
 _COST = 40.0
-"""Nanoseconds for a row in the search for pairs, because threads pay from a certain time on."""
+"""Nanoseconds per row of the search for pairs, because several threads pay only for long searches."""
 
 
 class Scored:
-    """The scores of a point, and the affine function that is largest there, found on the first use."""
+    """The scores of a point, and the affine function that is largest there, computed on the first use."""
 
     def __init__(self, risk: JointRisk, scores: Array) -> None:
         self.risk = risk
@@ -41,12 +41,12 @@ class Scored:
 
     @cached_property
     def piece(self) -> tuple[float, Array]:
-        """Its offset and its slope in the scores."""
+        """The offset and the slope of this function of the scores."""
         return self.risk.largest_piece(self.scores)
 
     @cached_property
     def sizes(self) -> tuple[float, float]:
-        """The risk, inf where scores overflow, and the size of the terms that it is a sum of."""
+        """The value of the risk, inf where scores overflow, and the sum of its absolute terms."""
         offset, u = self.piece
         with np.errstate(over="ignore", invalid="ignore"):
             terms = u * self.scores  # BLAS would wake threads, and add up less exactly
@@ -55,12 +55,12 @@ class Scored:
 
     @property
     def value(self) -> float:
-        """The risk."""
+        """The value of the risk."""
         return self.sizes[0]
 
 
 class JointRisk(ImagedRisk):
-    """f(w) = max over k of offset_k + <u_k, X w>, where the search for k costs as much as a pass over X.
+    """f(w) = max_k (offset_k + <u_k, X w>), where to find the maximal k costs as much as a pass over X.
 
     A subclass has the attributes `_data` and `intercept`.
     """
@@ -70,7 +70,7 @@ class JointRisk(ImagedRisk):
 
     @abstractmethod
     def largest_piece(self, scores: Array) -> tuple[float, Array]:
-        """Return offset_k and u_k of a function that is largest at the scores, shape (m,)."""
+        """Return offset_k and u_k of the function that is largest at the given scores, shape (m,)."""
 
     def image(self, x: Array) -> Scored:
         if not self.intercept:
@@ -108,32 +108,33 @@ class JointRisk(ImagedRisk):
 class MeasureRisk(JointRisk):
     """f(w) = max over labellings v of Delta(y, v) + (1/m) sum_i (v_i - y_i) <w, x_i>, for a measure Delta.
 
-    v and y are vectors of m labels -1 and 1. Where the scores <w, x_i> have the right signs f is small, and
-    f(w) is at least Delta(y, v) for the labels v_i = sign <w, x_i> that w predicts [1]_. For measures of the
-    k largest scores, v has k positives; unless y has too, the mean of the best v takes its place in the sum,
-    and f(w) is at least the loss of the k largest scores. For the area under the ROC curve v is an order of
-    the examples, and f the mean hinge loss of pairs. An evaluation takes one sort of the scores and a search
-    in addition to the passes over X.
+    v and y are vectors of m labels -1 and 1. f(w) is at least Delta(y, v) for the labels v_i = sign <w, x_i>
+    that w predicts [1]_, and small where these are right with large scores. For a measure of the k largest
+    scores, v has k positives, and f(w) is at least the loss of the k largest scores; if y has another number
+    of positives, the mean of the best v replaces y in the sum. For the area under the ROC curve, v is an
+    order of the examples, and f is the mean hinge loss of pairs. In addition to the passes over X, an
+    evaluation sorts the scores and searches for v.
 
     Parameters
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
         One example per row; see `LinearRisk`.
     y : array_like of shape (m,)
-        Labels -1 and +1, at least one of either.
+        Labels -1 and +1, at least one of each.
     measure : Measure
         ``measures.FBeta()``, ``measures.RocArea()``, ``measures.PrecisionAt(k)``, ``measures.RecallAt(k)``,
         ``measures.PrecisionRecallBreakEven()``, or a subclass of `measures.TableMeasure`.
     intercept : bool, default False
         Whether the last coordinate of the problem, of dimension n + 1 then, is a bias that is added to every
-        score. ``L2(lam, weights=[1, ..., 1, 0])`` leaves it unregularised. Where the order of the scores
-        alone matters, as in all of the above but F_beta, a bias means nothing, and is refused.
+        score. ``L2(lam, weights=[1, ..., 1, 0])`` leaves it unregularised. An intercept is an error for
+        measures of the order of the scores, which are all of the above except `FBeta`, because a bias does
+        not change this order.
 
     Raises
     ------
     InvalidInputError
         If a shape does not fit, an entry is not finite, X is empty, all labels are the same, `measure` is no
-        `Measure` or has no use for an intercept, or k is larger than m.
+        `Measure` or admits no intercept, or k is larger than m.
 
     References
     ----------
@@ -208,25 +209,25 @@ class RankingRisk(JointRisk):
 
     The total is the sum of the costs c over all pairs, so that f is the (weighted) mean hinge loss of pairs.
     Rows of different queries are not compared. One query with two levels of relevance gives the hinge loss of
-    the area under the ROC curve. An evaluation takes O(m log m) operations in addition to the passes over X,
-    whatever the number of pairs [1]_; with costs O(m R), for R levels.
+    the area under the ROC curve. In addition to the passes over X, an evaluation takes O(m log m) operations
+    for any number of pairs [1]_, or O(m R) with costs, for R levels.
 
-    A constant added to all scores of a query changes nothing, so there is no intercept.
+    There is no intercept, because a constant added to all scores of a query does not change f.
 
     Parameters
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
         One example (a document of a query) per row; see `LinearRisk`.
     relevance : array_like of shape (m,)
-        Numbers; the scores of larger ones should be larger. The different numbers are the levels.
+        Numbers; a row of larger relevance should have a larger score. The different numbers are the levels.
     groups : array_like, optional
         The query of each row, shape (m,), as ``sklearn.datasets.load_svmlight_file(..., query_id=True)``
         returns it: numbers or strings, in any order. A shorter vector holds the sizes of consecutive queries,
         with the sum m, as ``group`` of LightGBM does. By default all rows are one query.
     cost : None, "gain", callable or array_like of shape (R, R), default None
-        What a pair costs, at least 0. None: 1. "gain": 2^y_j - 2^y_i, the difference of the gains of NDCG. A
-        callable returns ``cost(y_i, y_j)`` for all levels y_i < y_j. Entry (k, l) of a matrix, k < l, is
-        the cost of a pair of the levels number k and l in ascending order; no other entry is looked at.
+        The cost of a pair, at least 0. None: 1. "gain": 2^y_j - 2^y_i, the difference of the gains of NDCG. A
+        callable: ``cost(y_i, y_j)`` for all levels y_i < y_j. A matrix: entry (k, l) is the cost of a pair of
+        levels k < l, numbered in ascending order; entries on and below the diagonal are ignored.
 
     Raises
     ------

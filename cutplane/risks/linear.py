@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 
 _ROUNDED = 8
-"""Operations on each term in addition to a sum, because product, loss, weight and bound are rounded too."""
+"""Operations on each term in addition to its sum, because product, loss, weight and bound are rounded,
+too."""
 
 
 class Predictions(np.ndarray):
-    """Predictions X w with the memory of a search for w, which arrays computed from them do not inherit."""
+    """Predictions X w, with the last subgradient of the search for w; arrays computed from it have none."""
 
     memory: RunningSum | None = None
 
@@ -56,12 +57,12 @@ class LinearRisk(ImagedRisk):
     ----------
     X : ndarray, sparse array or sparse matrix of shape (m, n)
         One example per row, every entry finite. float32 and float64 ndarrays with contiguous rows or
-        columns, CSR and CSC are not copied, and must not be changed afterwards; other sparse formats are
-        converted to CSR, other number types to float64, and indices of 64 bits to 32 where these suffice,
-        once. Results from float32 data are float64.
+        columns, CSR and CSC are not copied, and must not be changed afterwards. Other sparse formats are
+        converted to CSR once, other number types to float64, and indices of 64 bits to 32 if these suffice.
+        Results from float32 data are float64.
     y : array_like of shape (m,)
-        Targets: labels -1 and +1 for the losses of classification, counts >= 0 for `Poisson`, else any
-        numbers.
+        Targets: labels -1 and +1 for a loss of classification such as `Hinge`, counts >= 0 for `Poisson`,
+        else any numbers.
     loss : ScalarLoss
         For example ``Hinge()``.
     sample_weight : array_like of shape (m,), optional
@@ -69,8 +70,8 @@ class LinearRisk(ImagedRisk):
     normalize : bool, default True
         Whether the weights are divided by their sum.
     blocks : int, default 1
-        Number of cuts per query, at most m: the examples are split into as many contiguous blocks of nearly
-        equal size, and f is the sum of their risks.
+        Number of cuts per query, at most m. The examples are split into contiguous blocks of nearly equal
+        size, and f is the sum of the risks of the blocks.
     intercept : bool, default False
         Whether the last coordinate of the problem, of dimension n + 1 then, is a bias that is added to every
         prediction; X is not copied. ``L2(lam, weights=[1, ..., 1, 0])`` leaves it unregularised.
@@ -84,14 +85,14 @@ class LinearRisk(ImagedRisk):
     Notes
     -----
     The image of w is the vector of predictions. Where a loss overflows, the risk is inf and its subgradient
-    is given as zero. A prediction within rounding of a kink of the loss counts as if it were at the kink. For
-    a piecewise linear loss, the points of one search share a memory of the last subgradient, because the next
-    one then needs only the examples whose derivative has changed.
+    is given as zero. A prediction within rounding errors of a kink of the loss counts as at the kink. For a
+    piecewise linear loss, the points of one line search share the last subgradient, because the next one
+    differs from it only by examples whose derivative has changed.
 
     A `Problem` with a free intercept is solved for a centred copy of X if the mean of a column is eight or
-    more times its deviation, as for years or time stamps. Columns whose sizes differ by 1e4 or more are
-    scaled if regularizer and set are sums over the coordinates, or the regularizer is one of groups. Results
-    and certificates are in the units of X.
+    more times its deviation, for example if it is a year or a time stamp. Columns whose sizes differ by 1e4
+    or more are scaled if regularizer and set are separable, or the regularizer is separable over groups.
+    Results and certificates are in the units of X.
 
     Examples
     --------
@@ -162,7 +163,7 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that this loss, or this layout, cannot give."""
+        """The capabilities that this loss, or this layout of X, does not have."""
         from cutplane.risks.normal_equations import is_affordable
 
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
@@ -214,9 +215,10 @@ class LinearRisk(ImagedRisk):
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
         """Return sizes of the terms at x; None if the loss is neither Lipschitz nor smooth.
 
-        The derivatives u_i of the losses have sum_i c_i u_i^2 <= L^2 sum_i c_i and <= 2 beta (f(x) - inf f),
-        with L the Lipschitz constant of the loss and beta that of its derivative. By Cauchy-Schwarz, the sum
-        of c_i |u_i X_ij| is at most the root of this bound times the root of sum_i c_i X_ij^2.
+        Let L be the Lipschitz constant of the loss, and beta the Lipschitz constant of its derivative. The
+        derivatives u_i of the losses satisfy sum_i c_i u_i^2 <= min(L^2 sum_i c_i, 2 beta (f(x) - inf f)). By
+        Cauchy-Schwarz, the sum of c_i |u_i X_ij| is at most the root of this bound times the root of
+        sum_i c_i X_ij^2.
         """
         steep, smoothness, sizes, slopes, least = self._sizes
         if smoothness < math.inf:
@@ -238,9 +240,10 @@ class LinearRisk(ImagedRisk):
         return self._remembering(self._losses.combine(z0, z1, t), _memory(z0))
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return slopes and offsets of the sums over blocks of c_i (u_i <x_i, w> - l*(u_i, y_i)).
+        """Return slopes and offsets of the sum of c_i (u_i <x_i, w> - l*(u_i, y_i)) over each block.
 
-        Shapes are (n_blocks, dim) and (n_blocks,). An offset is -inf if some u_i is outside the domain of l*.
+        The shapes are (n_blocks, dim) and (n_blocks,). An offset is -inf if some u_i is outside the domain
+        of l*.
         """
         edges, weighted = self._data.edges, self.weights * u
         slopes = self._data.block_sums(weighted)
@@ -295,9 +298,9 @@ class LinearRisk(ImagedRisk):
         return np.asarray(self.loss.derivative(np.asarray(self.image(x)), self.y))
 
     def multipliers(self, slope: Array, x: Array) -> Array:
-        """Return multipliers for `dual_cut` from a slope in the predictions.
+        """Return multipliers for `dual_cut`, given the derivatives of the risk in the predictions.
 
-        Where the conjugate is infinite, the multiplier is the derivative of the loss at x.
+        A multiplier with an infinite conjugate is replaced by the derivative of the loss at x.
         """
         at_x = self.example_slopes(x)
         u = np.divide(slope, self.weights, out=at_x.copy(), where=self.weights > 0.0)
@@ -305,10 +308,11 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def _sizes(self) -> tuple[float, float, Array, Array, float]:
-        """Largest slope, smoothness, the sizes of the columns for values and for slopes, and of the infima.
+        """The numbers of `rounded_terms` that do not depend on x.
 
-        A size is the root of the weighted sum of squares. The slope of the intercept has no error of a sum,
-        because `bias_slopes` is nearly exact.
+        These are L times the root of sum_i c_i, beta, the sizes of the columns for the value and for the
+        slope, and the size of the infima. The size of a column is the root of its weighted sum of squares.
+        The slope of the intercept has a smaller error than a sum, because `bias_slopes` is nearly exact.
         """
         whole = math.sqrt(self.weights.sum())
         with np.errstate(over="ignore"):
@@ -334,7 +338,7 @@ class LinearRisk(ImagedRisk):
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 
     def _remembering(self, z: Array, memory: RunningSum | None = None) -> Array:
-        """Return z with a memory of the last subgradient, if later ones may differ for few examples."""
+        """Return z with room for the last subgradient, if the next one may differ in few examples."""
         if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
             return z
         predictions = z.view(Predictions)
@@ -357,10 +361,10 @@ class Shortfall(ScalarLoss):
 def NoveltyRisk(X: Any, nu: float, sample_weight: Any = None) -> Risk:
     """Return f(w, rho) = (1/nu) sum_i c_i max(0, rho - <w, x_i>) - rho, with weights c that sum to 1.
 
-    The one-class support vector machine: with ``L2(lam, weights=...)``, 1 for w and 0 for rho, the half-space
-    <w, x> >= rho excludes at most the share nu of the (weighted) examples, and its distance from the origin
-    is as large as that allows. The vector of the problem is (w, rho), of dimension n + 1. f alone has no
-    finite infimum where a half-space separates all examples from the origin.
+    This is the one-class support vector machine. Use it with ``L2(lam, weights=...)``, with weights 1 for w
+    and 0 for rho: the half-space <w, x> >= rho then excludes at most the share nu of the (weighted) examples,
+    and is as far from the origin as that allows. The vector of the problem is (w, rho), of dimension n + 1.
+    Without a regularizer, f is unbounded below if a half-space separates all examples from the origin.
 
     Parameters
     ----------
@@ -369,7 +373,7 @@ def NoveltyRisk(X: Any, nu: float, sample_weight: Any = None) -> Risk:
     nu : float
         The largest share of the examples that may be excluded, in (0, 1].
     sample_weight : array_like of shape (m,), optional
-        Weights >= 0, not all zero, by default 1 for each example; c is their share of the sum.
+        Weights >= 0, not all zero, by default 1 for each example; c are these weights divided by their sum.
 
     Returns
     -------

@@ -15,10 +15,10 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 TILE = 1 << 16
-"""Entries tested or converted at a time, because 512 KiB of float64 stay in cache."""
+"""Entries tested or converted at a time, because 512 KiB of float64 fit into the cache."""
 
 RUN = 1 << 11
-"""Consecutive entries of a tile along the contiguous axis of X, because shorter runs are read slower."""
+"""Entries of a tile along the contiguous axis of X at most, because shorter runs are read slower."""
 
 
 def as_matrix(X: Any, name: str = "X") -> Any:
@@ -47,12 +47,12 @@ def as_matrix(X: Any, name: str = "X") -> Any:
 
 
 def contiguous(X: Any) -> Any:
-    """Return X, or a copy of a view with gaps, because routines would be compiled for such views."""
+    """Return X, or a copy if it is a view with gaps, because routines would be compiled again for it."""
     return X if sparse.issparse(X) or X.flags.forc else np.ascontiguousarray(X)
 
 
 def tiles(X: Array) -> Iterator[tuple[slice, slice]]:
-    """Cut an ndarray of any memory order into pieces that stay in cache."""
+    """Cut an ndarray of any memory order into pieces that fit into the cache."""
     m, n = X.shape
     if abs(X.strides[0]) >= abs(X.strides[1]):
         width = min(n, RUN)
@@ -126,7 +126,7 @@ def _check_indices(X: Any, name: str) -> None:
 
 
 def _narrowed(X: Any) -> Any:
-    """Return X with indices of 32 bits, or of 64 where one of them needs more; the entries are shared."""
+    """Return X with indices of 32 bits, or 64 if these do not suffice; the entries are shared."""
     most = max(*X.shape, int(X.indptr[-1]))
     dtype = np.int32 if most <= np.iinfo(np.int32).max else np.int64
     found = type(X)(X.shape, dtype=X.dtype)

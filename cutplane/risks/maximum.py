@@ -25,22 +25,22 @@ def maximum(*risks: Risk) -> Maximum:
     Parameters
     ----------
     *risks : Risk
-        Of one dimension; a risk of several blocks counts as their sum.
+        Risks of equal dimension; a risk with several blocks counts as one function, their sum.
 
     Returns
     -------
     Maximum
-        A query gives a cut of each part. It has an image if every part has one, and exact lines if theirs
-        are; `weights` gives the dual weights of the parts.
+        A query gives a cut of each part. It has an image if every part has one, and exact line searches if
+        every part has; `weights` returns the dual weights of the parts.
 
     Raises
     ------
     InvalidInputError
-        If there is no risk, something else than a risk, or the dimensions differ.
+        If there is no risk, an argument is no risk, or the dimensions differ.
 
     Examples
     --------
-    The group with the largest mean loss is made as well off as can be:
+    Minimise the mean loss of the worse of two groups:
 
     >>> import numpy as np, cutplane as cut
     >>> y = np.array([0.0, 1.0, 2.0, 10.0])
@@ -100,7 +100,7 @@ class Maximum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form or the columns, if a part has none."""
+        """The capabilities that the maximum lacks because a part lacks them."""
         return not_offered(self.parts, (Capability.CVXPY, Capability.UNITS))
 
     @property
@@ -156,14 +156,14 @@ class Maximum(Risk):
     def weights(self, result: Any) -> Array:
         """Return the dual weights of the parts: nonnegative, of sum 1, shape (number of parts,).
 
-        They are sums of the multipliers that prove the lower bound, of the cuts that each part gave. At the
-        solution, sum_j weights_j f_j is a risk whose problem has the same optimum; a part with a positive
-        weight is a largest one.
+        The weight of a part is the sum of the multipliers of its cuts in the proof of the lower bound. At the
+        solution, the problem with the risk sum_j weights_j f_j has the same optimum, and parts with positive
+        weights have the largest value.
 
         Parameters
         ----------
         result : Result
-            Of a problem whose risk this is; its lower bound must be proven.
+            The result of a problem with this risk; its lower bound must be proven.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Maximum(Risk):
             query, slope = int(proof.queries[row]), proof.slopes[[row]]
             slope = (slope.toarray() if hasattr(slope, "toarray") else slope)[0]
             if query not in proof.points:
-                total[int(np.argmax(self._infima))] += proof.multipliers[row]  # a known infimum
+                total[int(np.argmax(self._infima))] += proof.multipliers[row]  # the cut of `infima`
                 continue
             x = proof.points[query]
             if query not in answers:
@@ -196,7 +196,7 @@ class Maximum(Risk):
     def _answers(self, x: Array) -> tuple[Array, Array, float]:
         """Return values and subgradients of the parts, and the largest size of the terms that cancelled.
 
-        The last ones are stored, because `pieces` and `cancelled` follow an oracle call.
+        The last answers are stored, because the engine calls `pieces` and `cancelled` after the oracle.
         """
         point, *answers = vars(self).get("_last", (None,))
         if np.array_equal(point, x):
@@ -215,7 +215,7 @@ class Maximum(Risk):
 
 
 class ImagedMaximum(Maximum, ImagedRisk):
-    """The largest of risks that have images; its image is the tuple of theirs."""
+    """The largest of several risks with images; its image is the tuple of their images."""
 
     def image(self, x: Array) -> tuple[Any, ...]:
         return tuple(part.image(x) for part in self.parts)

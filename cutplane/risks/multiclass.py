@@ -26,12 +26,12 @@ from cutplane.runtime.deadline import seconds_left
 if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
-_ASKED = 16
-"""Classes for which the margins of a loss are compared with its values, because the other rows look alike."""
+_CHECKED = 16
+"""Classes whose margins are compared with values of the loss, because other classes have similar margins."""
 _SAME = 1e-9
-"""Difference of values relative to the scores that is a mistake, because it is far above rounding errors."""
+"""Difference of values, relative to the scores, that is an error because it is far above rounding errors."""
 _MOST = 100
-"""Visits of changing examples after one of all, because mere rounding errors might change them for ever."""
+"""Passes over changing examples per full pass at most, because rounding errors could change them forever."""
 _OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 
@@ -49,7 +49,7 @@ class MulticlassRisk(ImagedRisk):
     y : array_like of shape (m,)
         Labels 0, 1, ..., p - 1.
     loss : VectorLoss, default MulticlassHinge()
-        Or ``Softmax()``, or a subclass of your own.
+        Or ``Softmax()``, or a subclass of `VectorLoss`.
     n_classes : int, optional
         p; by default one more than the largest label.
     sample_weight : array_like of shape (m,), optional
@@ -68,13 +68,12 @@ class MulticlassRisk(ImagedRisk):
     ------
     InvalidInputError
         If a shape does not fit, an entry is not finite, X is empty, a label is no integer or out of range,
-        the loss does not fit the number of classes, a weight is negative, or all are zero and `normalize` is
-        set.
+        the loss refuses this number of classes, a weight is negative, or all are zero and `normalize` is set.
 
     Notes
     -----
     The image of W is the matrix of scores, shape (m, p). To leave b unregularized, use ``L2(lam,
-    weights=...)`` with zeros in the last column of an array of ones of shape `shape`, flattened.
+    weights=M.ravel())``, where M has the shape `shape`, zeros in its last column and ones elsewhere.
 
     Examples
     --------
@@ -125,7 +124,7 @@ class MulticlassRisk(ImagedRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that this loss cannot give."""
+        """The capabilities that this loss does not have."""
         form = () if offers(self.loss, Capability.CVXPY) else (Capability.CVXPY, Capability.IMAGE_FORM)
         return form if offers(self.loss, Capability.MARGINS) else (*form, *_OF_MARGINS)
 
@@ -179,7 +178,7 @@ class MulticlassRisk(ImagedRisk):
         margins = np.ascontiguousarray(loss.margins(p), dtype=np.float64)
         if margins.shape != (p, p):
             raise OracleError(f"{loss!r}.margins({p}) must have shape {(p, p)}, got {margins.shape}.")
-        y = np.arange(min(p, _ASKED))
+        y = np.arange(min(p, _CHECKED))
         s = np.random.default_rng(0).standard_normal((y.size, p))
         values, said = loss.value(s, y), (s + margins[y]).max(axis=1) - s[y, y]
         sizes = np.abs(s).max() + np.abs(margins[y]).max(axis=1)
@@ -193,7 +192,7 @@ class MulticlassRisk(ImagedRisk):
         return read_only(margins)
 
     def shares_of(self, multipliers: Array) -> Array:
-        """Return multipliers as shares of the classes, shape (m, p): at least 0, the sums of rows 1."""
+        """Return multipliers as shares of the classes, shape (m, p): nonnegative, with rows of sum 1."""
         shares = np.maximum(multipliers.reshape(self.y.size, self.n_classes), 0.0)
         sums = shares.sum(axis=1, keepdims=True)
         return np.divide(shares, sums, out=np.eye(self.n_classes)[self.y], where=sums > 0.0)
@@ -238,11 +237,13 @@ class MulticlassRisk(ImagedRisk):
 
 
 class MulticlassAscent:
-    """Coordinate ascent on the dual of margins: shares of the classes for each example, and their weights W.
+    """Coordinate ascent on the dual of a loss of margins.
 
-    A visit maximises the dual over the shares of an example, by a projection on the simplex. After a visit of
-    all examples, the changed ones are visited again, as long as that raises the bound as fast per example.
-    The quadratic has equal positive weights. By default the shares start at the true classes.
+    The dual variables of an example are the shares of the classes, which lie in a simplex; the shares of all
+    examples determine W. A visit maximises the dual over the shares of one example, by a projection on the
+    simplex. After a pass over all examples, the changed ones are visited again, as long as that raises the
+    bound as fast per visit. The quadratic has equal positive weights. By default the share of the true class
+    starts at 1.
     """
 
     def __init__(self, risk: MulticlassRisk, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
@@ -275,12 +276,12 @@ class MulticlassAscent:
 
     @property
     def x(self) -> Array:
-        """The point that follows from the shares, shape (dim,)."""
+        """The point that the shares determine, shape (dim,)."""
         return self._W[: self.risk.shape[1]].T.ravel()
 
     @property
     def average(self) -> Array:
-        """The same point, because each visit maximises."""
+        """The same point, because each visit maximises and needs no averaging."""
         return self.x
 
     @property
@@ -289,16 +290,16 @@ class MulticlassAscent:
         return self._shares.ravel().copy()
 
     def advance(self) -> float:
-        """Visit all examples, and the changing ones as often as it pays; return the sum of the gaps."""
+        """Visit all examples, and changing ones as long as it pays; return the sum of the gaps."""
         gap, rise = self._pass(self._present)
         visits = self._present.size
         for _ in range(_MOST):
-            moving = np.flatnonzero(self._active)
-            if not moving.size or seconds_left() == 0.0:
+            changing = np.flatnonzero(self._active)
+            if not changing.size or seconds_left() == 0.0:
                 break
-            _, more = self._pass(moving)
-            rise, visits = rise + more, visits + moving.size
-            if more * visits < rise * moving.size:
+            _, more = self._pass(changing)
+            rise, visits = rise + more, visits + changing.size
+            if more * visits < rise * changing.size:
                 break
         return gap
 

@@ -7,12 +7,12 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _FAR = 1e6
-"""Largest distance below the best class, because shares are at most 1 and a farther class has none."""
+"""Largest distance below the best class, because shares are at most 1, and farther classes have share 0."""
 
 
 @routine(fastmath=SUMS)
 def nearest_shares(t):
-    """Project t, whose largest entry is 0, on the simplex: t less a number, where positive."""
+    """Project t, whose largest entry is 0, on the simplex: subtract a number, and clip at 0."""
     count, total = t.shape[0], 0.0
     for k in range(t.shape[0]):
         total += t[k]
@@ -60,9 +60,9 @@ def improve(heights, shares, bend, new):
 
 @routine(fastmath=SUMS)
 def visit_dense(X, order, y, weights, squares, margins, lam, bias, W, shares, active):
-    """Visit examples in this order; W is updated, shape (n + 1, p). Return the sums of gaps and of increases.
+    """Visit examples in this order; return the sums of their gaps and of the increases of the dual.
 
-    `active` is set to whether the shares of an example changed.
+    W, of shape (n + 1, p), and the shares are updated; `active` is set to whether the shares changed.
     """
     p = W.shape[1]
     n = X.shape[1]

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from cutplane.risks.linear import LinearRisk
 
 _CHUNK = 2**21
-"""Entries of X that are multiplied at once, because a weighted copy of X might not fit into memory."""
+"""Entries of X in one product, because a weighted copy of X might not fit into memory."""
 _STEPS = 2
-"""Newton steps, because the second corrects the rounding errors of the first."""
+"""Number of Newton steps, because the second corrects the rounding errors of the first."""
 _SMALL_SYSTEM = 1000
-"""Unknowns of a system that is built whatever the size of the data, because it takes 8 MB."""
+"""Unknowns of a system that is built for data of any size, because it takes only 8 MB."""
 _PASSES, _OVERHEAD = 100.0, 1e6
-"""Passes of a solve with cuts, and nanoseconds in addition to each, because the system may cost as much."""
+"""Typical passes of a solve with cuts, and nanoseconds per pass for everything else, because the system must
+not cost more than that."""
 _PER_ENTRY, _PER_DENSE_SQUARE, _PER_SPARSE_SQUARE, _PER_CUBE = 1.0, 0.05, 5.0, 0.05
-"""Nanoseconds of a product in a pass, in Gram matrices and in a factorisation, because all are compared."""
+"""Nanoseconds per product in a pass, in Gram matrices and in a factorisation, because their costs are
+compared."""
 
 
 def is_affordable(X: Any) -> bool:
-    """Tell whether the system costs no more than cuts usually do, and no more memory than the data."""
+    """Tell whether the system takes at most the time of a solve with cuts and the memory of the data."""
     size, entries = min(X.shape), X.nnz if sparse.issparse(X) else X.size
     if size > _SMALL_SYSTEM and size**2 > entries:
         return False
@@ -97,7 +99,7 @@ class _FeatureSystem:
 
 
 class _ExampleSystem:
-    """The system in the multipliers of the examples, of those with a weight."""
+    """The system in the multipliers of the examples with positive weights."""
 
     def __init__(self, risk: LinearRisk, weights: Array, curvatures: Array):
         n = risk.X.shape[1]
@@ -134,7 +136,7 @@ class _ExampleSystem:
 
 
 def _entries_per_line(X: Any) -> Array:
-    """Return how many entries each row of sparse data has, or each column if it is wide."""
+    """Return the number of entries of each row of sparse data, or of each column if there are fewer rows."""
     long = X.shape[0] >= X.shape[1]
     if X.format == ("csr" if long else "csc"):
         return np.diff(X.indptr)
@@ -142,7 +144,7 @@ def _entries_per_line(X: Any) -> Array:
 
 
 def _chunks(X: Any, axis: int) -> Iterator[slice]:
-    """Split the rows (axis 0) or columns of X; not at all where each slice would be a pass over the data."""
+    """Split the rows (axis 0) or columns of X, unless each slice would be a pass over the data."""
     count = X.shape[axis]
     entries = X.nnz if sparse.issparse(X) else X.size
     whole = sparse.issparse(X) and X.format != ("csr", "csc")[axis]

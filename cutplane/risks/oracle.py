@@ -20,21 +20,21 @@ Oracle = Callable[[Array], tuple[Any, ...]]
 
 
 class OracleRisk(Risk):
-    """f(x), known only through a function x -> (value, subgradient).
+    """f(x), given by a function x -> (value, subgradient).
 
     Parameters
     ----------
     function : callable
         Takes x, a read-only ndarray of shape (dim,), and returns f(x) and a subgradient of shape (dim,); with
-        several blocks, their values, shape (blocks,), and subgradients, shape (blocks, dim). It may return a
-        third thing, the solution of its inner problem (with several blocks a sequence of them), whose average
-        is `Result.primal`.
+        several blocks, their values, shape (blocks,), and subgradients, shape (blocks, dim). It may also
+        return the solution of an inner problem (a sequence of solutions for several blocks); `Result.primal`
+        is their average.
     dim : int
         Number of coordinates of x.
     blocks : int, default 1
-        Number of functions whose sum is f, each of which gets a cut.
+        Number of functions whose sum is f; a query gives a cut of each.
     infimum : float or array_like of shape (blocks,), default -inf
-        A lower bound of each block over all x, if there is one, because a run starts from it.
+        A lower bound of each block over all x, from which a solve starts.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class OracleRisk(Risk):
         self._infima = as_vector("infimum", infimum, self.n_blocks, finite=False)
         if (self._infima == np.inf).any():
             raise InvalidInputError(
-                f"infimum must be below inf, got {infimum}; leave it out if it is not known."
+                f"infimum must be below inf, got {infimum}; omit it if you have no lower bound."
             )
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__doc__ = function.__doc__
@@ -142,21 +142,22 @@ def autodiff_risk(
     blocks: int = 1,
     infimum: Any = -np.inf,
 ) -> OracleRisk:
-    """Turn a convex function of torch or jax into a risk; its subgradients come from the framework.
+    """Turn a convex function of torch or jax into a risk; the framework computes its subgradients.
 
-    Argument and answer have double precision, because seven digits are too few for a certificate. At a kink
-    the framework's choice is taken, which is a subgradient for ``abs``, ``relu``, ``max`` and the like.
+    Argument and result have double precision, because seven digits are too few for a certificate. At a kink
+    the framework chooses the derivative, which is a subgradient for functions such as ``abs``, ``relu`` and
+    ``max``.
 
     Parameters
     ----------
     function : callable
         Takes w, a tensor or array of shape (dim,), and returns f(w), of shape (); with several blocks, their
-        values, of shape (blocks,). Functions of jax are compiled by ``jax.jit`` if that can be done.
+        values, of shape (blocks,). Functions of jax are compiled by ``jax.jit`` if possible.
     dim : int
         Number of coordinates of w.
     framework : {"torch", "jax"}, optional
-        By default the one whose modules or arrays the function refers to; else the only one that has been
-        imported.
+        By default the framework whose modules or arrays the function uses; if it uses none, the only one that
+        is imported.
     blocks, infimum : optional
         See `OracleRisk`; the gradients of several blocks are computed in one batch.
 
@@ -167,12 +168,11 @@ def autodiff_risk(
     Raises
     ------
     MissingExtraError
-        If the framework is not installed; the message is the command that installs it.
+        If the framework is not installed; the message has the command that installs it.
     InvalidInputError
-        If the function does not tell the framework.
+        If the framework cannot be found from the function.
     OracleError
-        When the risk is evaluated, if the function answers in single precision, or not with a tensor that
-        depends on w.
+        When the risk is evaluated, if the function returns single precision, or no tensor that depends on w.
 
     Examples
     --------
@@ -197,14 +197,14 @@ def _detected(function: Callable[[Any], Any]) -> str:
     found = _referred(function) or {name for name in _ORACLES if name in sys.modules}
     if len(found) != 1:
         raise InvalidInputError(
-            f"It is not known whether {getattr(function, '__name__', function)!r} is a function of torch "
-            "or of jax: pass framework='torch' or framework='jax'."
+            f"Cannot tell whether {getattr(function, '__name__', function)!r} is a function of torch or of "
+            "jax: pass framework='torch' or framework='jax'."
         )
     return found.pop()
 
 
 def _referred(function: Callable[[Any], Any]) -> set[str]:
-    """Return the frameworks of the modules, functions and arrays that a Python function refers to."""
+    """Return the frameworks of the modules, functions and arrays that a Python function uses."""
     try:
         names = getclosurevars(function)
     except TypeError:  # not a Python function
@@ -230,7 +230,7 @@ def _torch_oracle(torch: Any, function: Callable[[Any], Any], blocks: int) -> Or
             if not isinstance(values, torch.Tensor) or not values.requires_grad:
                 raise _no_answer("a torch.Tensor", values)
             if values.dtype != torch.float64:
-                raise _too_short(values.dtype, "data.double()")
+                raise _low_precision(values.dtype, "data.double()")
             if blocks == 1:
                 (slopes,) = torch.autograd.grad(values.sum(), w, allow_unused=True)
             else:
@@ -264,7 +264,7 @@ def _jax_oracle(jax: Any, function: Callable[[Any], Any], blocks: int) -> Oracle
             except (AttributeError, TypeError) as error:
                 raise _no_answer("a jax array", error) from error
             if values.dtype != np.float64:
-                raise _too_short(values.dtype, "no dtype=float32 inside the function")
+                raise _low_precision(values.dtype, "no dtype=float32 inside the function")
             return np.asarray(values), np.asarray(slopes)
 
     return oracle
@@ -276,9 +276,9 @@ def _no_answer(wanted: str, got: Any) -> OracleError:
     )
 
 
-def _too_short(dtype: Any, remedy: str) -> OracleError:
+def _low_precision(dtype: Any, remedy: str) -> OracleError:
     return OracleError(
-        f"The function answers in {dtype}: its digits are too few for a certificate. Compute in double "
+        f"The function returns {dtype}, which has too few digits for a certificate. Compute in double "
         f"precision: {remedy}."
     )
 

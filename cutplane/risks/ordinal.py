@@ -63,7 +63,7 @@ class ScoreMap(LinearMap):
 class OrdinalRisk(ImagedAffineRisk):
     """f(w, b) = sum_i c_i sum_j l(sign(y_i > j) (<w, x_i> - b_j)), with thresholds b between ordered levels.
 
-    Level j and those below it lie on the line of scores <w, x> before b_j, the levels above it behind b_j.
+    Scores <w, x> of examples of the levels 0, ..., j should be below b_j, scores of higher levels above it.
     The vector of the problem is (w, b_0, ..., b_{r-2}), of dimension n + r - 1, for r levels.
 
     Parameters
@@ -75,8 +75,9 @@ class OrdinalRisk(ImagedAffineRisk):
     loss : ScalarLoss, default Hinge()
         A loss for labels -1 and +1, such as ``Logistic()``.
     thresholds : {"all", "immediate"}, default "all"
-        Whether an example is compared with every threshold, so that a mistake costs the more the more levels
-        it is away and that the best thresholds are in order; or with the next one on either side only.
+        "all" compares an example with every threshold: a mistake by several levels then costs more than a
+        mistake by one, and the best thresholds are in order. "immediate" compares it with the next threshold
+        on each side only.
     n_levels : int, optional
         r; by default one more than the largest level.
     sample_weight : array_like of shape (m,), optional
@@ -88,8 +89,8 @@ class OrdinalRisk(ImagedAffineRisk):
     ------
     InvalidInputError
         If a shape does not fit, an entry is not finite, X is empty, a level is no integer or out of range,
-        there is only one level, the loss is not one of margins, a weight is negative, or all are zero and
-        `normalize` is set.
+        there is only one level, the loss is no function of the margin, a weight is negative, or all are zero
+        and `normalize` is set.
 
     Notes
     -----
@@ -165,13 +166,14 @@ class OrdinalRisk(ImagedAffineRisk):
         return f"OrdinalRisk({self.loss!r}, {describe(self.X)}, {self.n_levels} levels, {self.thresholds})"
 
     def predict_levels(self, x: Array, X: Any = None) -> Array:
-        """Return the level of each row of X (default: the data of the risk): how many thresholds it exceeds.
+        """Return the level of each row of X, which is the number of thresholds below its score.
 
         Parameters
         ----------
         x : ndarray of shape (dim,)
             w and the thresholds.
         X : ndarray or sparse matrix of shape (any, n), optional
+            By default the data of the risk.
         """
         n = self.X.shape[1]
         scores = (self.X if X is None else X) @ x[:n]
@@ -193,7 +195,7 @@ class OrdinalRisk(ImagedAffineRisk):
 
 
 def _comparisons(y: Array, n_levels: int, thresholds: str) -> tuple[Array, Array]:
-    """Return which examples are compared with which thresholds."""
+    """Return the indices of the examples and of the thresholds of all comparisons."""
     rows = np.arange(y.size)
     if thresholds == "all":
         return np.repeat(rows, n_levels - 1), np.tile(np.arange(n_levels - 1), y.size)

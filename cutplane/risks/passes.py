@@ -1,12 +1,12 @@
-"""Routines of the passes over a data matrix, each over a part of it; no interpreter lock, float64 sums.
+"""Compiled passes over a part of a data matrix, without the interpreter lock and with float64 sums.
 
 A sparse matrix is CSR, or the transpose of CSC. Its index arrays and the indices into them are unsigned,
-because tests for negative ones would take a third of the time. Row i of a dense matrix is the beginning of
-``flat[start + i * stride:]``.
+because tests for negative indices would take a third of the time. Row i of a dense matrix is the beginning
+of ``flat[start + i * stride:]``.
 
-`edges` cuts the vector that is multiplied into segments, from edges[s] to edges[s + 1], with a sum for each,
-because threads sum segments at the same time; a routine does segments `low` to `high`. The `add` routines
-take coefficient p for row p, or for row rows[p] if `rows` is not empty, and skip coefficients that are zero.
+Segment s of a vector is from edges[s] to edges[s + 1]. Each segment has its own sum, because several threads
+add at the same time; a routine computes the sums of the segments `low` to `high`. Coefficient p of the `add`
+routines belongs to row p, or to row rows[p] if `rows` is not empty; zero coefficients are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _LAST = 2.0**-51
-"""Rounding error of a sum relative to its terms, because each term is off by two units in the last place."""
+"""Rounding error of a sum relative to its absolute terms, because each term has an error of two ulps."""
 _unsigned = np.uint64
 _ONE = np.uint64(1)
 
@@ -63,7 +63,7 @@ def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fres
 def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
     """out[i] (out[j] unless `by_row`) += the squares of row i (column j) within the rows low <= i < high.
 
-    Entries stored several times are summed first, in `work`, which is zero before and after.
+    Entries that are stored several times are added first, in `work`, which is zero before and after.
     """
     for i in range(_unsigned(low), _unsigned(high)):
         for k in range(indptr[i], indptr[i + _ONE]):
@@ -170,7 +170,7 @@ def gather(indptr, indices, data, vectors, out):
 
 @routine
 def scatter(indptr, indices, data, vectors, out):
-    """out_j += sum of x_ij vectors_i over all rows; zeros in `vectors` cost nothing."""
+    """out_j += sum of x_ij vectors_i over all rows; zeros in `vectors` are skipped."""
     p = vectors.shape[1]
     support = np.empty(p, np.int64)
     for i in range(indptr.size - 1):
@@ -191,7 +191,7 @@ def scatter(indptr, indices, data, vectors, out):
 
 @routine
 def add_exactly(u, edges, sums):
-    """Add up each block by Neumaier's summation; a sum within rounding errors of its terms is set to 0."""
+    """Add up each block by Neumaier's summation; a sum below the rounding errors of its terms is set to 0."""
     for k in range(sums.shape[0]):
         for c in range(sums.shape[1]):
             total = rest = size = 0.0
@@ -207,9 +207,9 @@ def add_exactly(u, edges, sums):
 
 @routine
 def changes(u, before, block, rows, differences):
-    """Set the rows where u differs from `before`, and the differences.
+    """Write the rows where u differs from `before`, and the differences.
 
-    Return their number and the number of rows where u is not zero, or (1, 0) if there is no room for a block.
+    Return their number and the number of nonzero u_i, or (1, 0) if there is no room for another block.
     """
     count = needed = 0
     for start in range(0, u.shape[0], block):

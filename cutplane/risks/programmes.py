@@ -1,4 +1,4 @@
-"""Risks as quadratic programmes with auxiliaries, for solvers that take the whole problem."""
+"""Risks as quadratic programmes with auxiliary variables, for solvers of the whole problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cutplane.pieces.validation import Array
 
 
 def of_losses(risk: Any) -> ProgrammeForm | None:
-    """Return the weighted losses of predictions as a programme; None unless their loss has an outline."""
+    """Return the weighted losses of predictions as a programme; None unless the loss has an outline."""
     phi = pieces_of(risk.loss)
     if phi is None or risk.n_blocks > 1:
         return None
@@ -33,9 +33,9 @@ def of_losses(risk: Any) -> ProgrammeForm | None:
 def _of_losses(risk: Any, phi: Pieces) -> Programme:
     """Build the programme.
 
-    With s_i the argument of phi, each nonnegative term of `Pieces.terms` is one row ``sign (s_i - knot) <= a
-    + b`` with a, b >= 0, which cost ``jump (a + b) + curvature (a^2 / 2 + width b)``. Two terms of opposite
-    signs at a knot share a row, which is an equation.
+    Let s_i be the argument of phi. Each nonnegative term of `Pieces.terms` becomes a row ``sign (s_i - knot)
+    <= a + b`` with variables a, b >= 0, which cost ``jump (a + b) + curvature (a^2 / 2 + width b)``. Two
+    terms of opposite signs at one knot share a row, which is then an equation.
     """
     X: Any = sparse.csr_array(risk.X, dtype=np.float64)
     if risk.intercept:

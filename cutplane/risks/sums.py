@@ -97,8 +97,9 @@ class LinearObjective(ImagedRisk):
 class WeightedSum(Risk):
     """f(x) = sum_j c_j f_j(x), with weights c_j > 0.
 
-    It is built by ``0.3 * r1 + r2`` or by `of`, which merge sums of sums. If every term has an image, so has
-    the sum. A query gives one cut of the sum; `disaggregated` gives one cut for each block of each term.
+    It is made by ``0.3 * r1 + r2`` or by `of`; a sum of sums has the terms of all. If every term has an
+    image, the sum has one, too. A query gives one cut of the sum; `disaggregated` gives one cut for each
+    block of each term.
 
     Parameters
     ----------
@@ -140,9 +141,9 @@ class WeightedSum(Risk):
 
     @staticmethod
     def of(*terms: tuple[float, Risk]) -> WeightedSum:
-        """Return the sum of the terms (c, risk), each with a weight c >= 0; those with weight 0 are omitted.
+        """Return the sum of the terms (c, risk), each with a weight c >= 0; terms of weight 0 are omitted.
 
-        Terms that are sums themselves are replaced by their terms; if one is disaggregated, so is the result.
+        A term that is a sum is replaced by its terms. The result is disaggregated if one of the terms is.
 
         Raises
         ------
@@ -188,7 +189,11 @@ class WeightedSum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The cvxpy form or the columns if a term has none; shares that no term has; pieces of two terms."""
+        """The capabilities that the sum lacks.
+
+        It has a cvxpy form and columns if every term has them, a split if one term has it, and pieces if
+        exactly one term has them, or a cut for each block.
+        """
         risks = [r for _, r in self.terms]
         missing = not_offered(risks, (Capability.CVXPY, Capability.UNITS))
         several = [r.n_blocks for r in risks if offers(r, Capability.PIECES)]
@@ -216,26 +221,34 @@ class WeightedSum(Risk):
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
 
     def remember(self, x: Array, cancelled: Any) -> None:
-        """Keep the size of the terms that cancelled at the last point."""
+        """Store the size of the terms that cancelled at x."""
         set_fields(self, _last=(np.array(x), cancelled))
 
     def cancelled(self, z: Any) -> Any:
-        """Return by how much the sizes of the terms exceed the size of the sum; 0 if none can be negative.
+        """Return the excess of the sizes of the terms over the size of the sum; 0 if none can be negative.
 
-        Right after ``oracle(z)`` this calls no oracle.
+        This calls no oracle right after ``oracle(z)``, because that stores the answer.
         """
         if not np.array_equal(vars(self).get("_last", (None,))[0], z):
             self.oracle(z)
         return vars(self)["_last"][1]
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return the sizes of the terms; none exceeds its infimum by more than the sum does."""
+        """Return the sizes of the terms, because none exceeds its infimum by more than the sum does."""
         found = [(c, r.rounded_terms(x, excess / c)) for c, r in self.terms]
         known = [c * terms for c, terms in found if terms is not None]
         return reduce(add, known) if known else None
 
     def hidden(self, within: Iterable[Any], values: Iterable[Any]) -> Any:
-        """Return the size of the cancellation within the terms and, from their values, between them."""
+        """Return the size of the numbers that cancel within the terms and between them.
+
+        Parameters
+        ----------
+        within : iterable
+            The size of the numbers that cancel within each term.
+        values : iterable
+            The value of each term.
+        """
         pairs = zip(self.terms, within, strict=True)
         inside = [np.broadcast_to(c * np.asarray(size), r.n_blocks) for (c, r), size in pairs]
         if self.separate:
@@ -248,7 +261,7 @@ class WeightedSum(Risk):
         return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
-        """Return a solution per block; if there is one cut, the solutions of the terms that have one."""
+        """Return a solution for each block, or for one cut the solutions of the terms that return one."""
         pairs = list(zip(self.terms, solutions, strict=True))
         if not self.separate:
             found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]
@@ -264,10 +277,10 @@ class WeightedSum(Risk):
         return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in self.terms))
 
     def split(self, n_parts: int) -> list[WeightedSum]:
-        """Return at most `n_parts` sums of shares of the terms; one that has none is in the first."""
-        shares = [(c, ask(r, Capability.SPLIT, n_parts) or [r]) for c, r in self.terms]
-        count = max(len(found) for _, found in shares)
-        return [self.of(*((c, found[k]) for c, found in shares if k < len(found))) for k in range(count)]
+        """Return at most `n_parts` sums of parts of the terms; an unsplittable term is in the first."""
+        parts = [(c, ask(r, Capability.SPLIT, n_parts) or [r]) for c, r in self.terms]
+        count = max(len(found) for _, found in parts)
+        return [self.of(*((c, found[k]) for c, found in parts if k < len(found))) for k in range(count)]
 
     def programme_form(self) -> ProgrammeForm | None:
         return of_sum(self.terms, self.dim)
@@ -281,21 +294,21 @@ class WeightedSum(Risk):
 
     @np.errstate(over="ignore")  # inf, which the engine accepts
     def add_values(self, values: Iterable[Any]) -> Any:
-        """Return the weighted sum of a value per term, or all of them if the sum is disaggregated."""
+        """Return the weighted sum of the values of the terms, or the list of them if it is disaggregated."""
         pairs = zip(self.terms, values, strict=True)
         parts = [c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs]
         return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
 
     @np.errstate(over="ignore")
     def add_slopes(self, slopes: Iterable[Any]) -> Array:
-        """Return the weighted sum of a subgradient per term, or all of them if the sum is disaggregated."""
+        """Return the weighted sum of the subgradients of the terms, or the list if it is disaggregated."""
         pairs = zip(self.terms, slopes, strict=True)
         parts = [c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim)) for (c, r), s in pairs]
         return np.concatenate(parts) if self.separate else reduce(add, [part.sum(axis=0) for part in parts])
 
 
 class ImagedWeightedSum(WeightedSum, ImagedRisk):
-    """A weighted sum of risks that have images; its image is the tuple of theirs."""
+    """A weighted sum of risks with images; its image is the tuple of their images."""
 
     declare = WeightedSum.declare
 
@@ -306,7 +319,7 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         return self.add_values(self._values(z))
 
     def _values(self, z: tuple[Any, ...]) -> list[Any]:
-        """Return the values of the terms; the last ones are stored, because `cancelled` follows."""
+        """Return the values of the terms, which are stored because the engine calls `cancelled` next."""
         image, values = vars(self).get("_parts", (None, None))
         if image is not z:
             values = [r.values(part) for (_, r), part in zip(self.terms, z, strict=True)]
@@ -317,9 +330,9 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
         return self.add_slopes(r.slopes(part) for (_, r), part in zip(self.terms, z, strict=True))
 
     def pieces(self, z: tuple[Any, ...]) -> tuple[Array, Array, Array]:
-        """Return values, subgradients and blocks of the functions that the blocks are the maxima of.
+        """Return values, subgradients and blocks of functions; each block is the maximum of its functions.
 
-        If the sum is not disaggregated, one term has some, and the others are added to each.
+        If the sum is not disaggregated, these are the pieces of one term plus the other terms.
         """
         found = []
         for (c, r), part in zip(self.terms, z, strict=True):
@@ -357,10 +370,10 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 
 
 class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
-    """A weighted sum of risks of which some have on-demand accuracy.
+    """A weighted sum of risks, some of them with on-demand accuracy.
 
-    Its multipliers are the ones of these risks, and x, at which the others give their cuts. It is not probed,
-    because its values depend on the accuracy that was requested.
+    Its multipliers are the multipliers of these risks, followed by x, where the other risks give their cuts.
+    It is no black box, because its values depend on the requested accuracy.
     """
 
     def __post_init__(self) -> None:
@@ -371,7 +384,7 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
         return OnDemandRisk.oracle(self, x)
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
-        """Return the sums of values and cuts; each risk gets its share of the accuracy."""
+        """Return the sums of values and cuts; each risk gets an equal share of the accuracy."""
         count = sum(isinstance(r, OnDemandRisk) for _, r in self.terms)
         pairs = (
             (r.estimate(x, accuracy / (count * c)), r.cancelled(x))
@@ -415,7 +428,7 @@ def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
 
 
 def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
-    """Return risks that are to be combined, with open dimensions resolved to the dimension of the others."""
+    """Return the risks with open dimensions resolved to the dimension of the others, or raise."""
     dims = {r.dim for r in risks if not r.open}
     if len(dims) > 1:
         parts = ", ".join(f"{r!r} has {r.dim}" for r in risks)
@@ -425,7 +438,7 @@ def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
 
 
 def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array:
-    """Return a term's answer with an axis for its blocks, so that no wrong shape is broadcast in silence."""
+    """Return a term's answer with an axis for its blocks, because numpy would broadcast a wrong shape."""
     try:
         array = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -440,7 +453,7 @@ def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array
 class CompositeObjective:
     """f(x) + g(x), a risk plus a regularizer, which a `Problem` minimises; written ``risk + regularizer``.
 
-    More risks and regularizers are added to it as to either of them.
+    Further risks and regularizers can be added to it.
 
     Parameters
     ----------
@@ -458,7 +471,7 @@ class CompositeObjective:
 
     risk: Risk
     regularizer: Regularizer
-    __array_ufunc__ = None  # numpy leaves its operators to ours
+    __array_ufunc__ = None  # so that numpy calls __rmul__ and __rmatmul__
 
     def __repr__(self) -> str:
         return f"{self.risk!r} + {self.regularizer!r}"

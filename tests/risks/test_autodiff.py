@@ -54,7 +54,7 @@ def test_data_in_single_precision_is_explained():
     data = torch.tensor(M, dtype=torch.float32)
     with pytest.raises(cut.OracleError, match=r"double precision.*data\.double\(\)"):
         cut.autodiff_risk(lambda w: (data @ w).sum(), dim=4).oracle(POINT)
-    with pytest.raises(cut.OracleError, match=r"answers in torch\.float32"):
+    with pytest.raises(cut.OracleError, match=r"returns torch\.float32"):
         cut.autodiff_risk(lambda w: (data @ w.float()).sum(), dim=4).oracle(POINT)
 
 
@@ -63,7 +63,7 @@ def test_jax_keeps_its_own_precision_outside():
     risk = cut.autodiff_risk(lambda w: jax.numpy.sum(w**2), dim=4)
     assert float(risk.oracle(POINT)[0]) == pytest.approx(POINT @ POINT, rel=1e-15)
     assert jax.numpy.ones(2).dtype == np.float32
-    with pytest.raises(cut.OracleError, match="answers in float32"):
+    with pytest.raises(cut.OracleError, match="returns float32"):
         cut.autodiff_risk(lambda w: jax.numpy.sum(w.astype("float32")), dim=4).oracle(POINT)
 
 
