@@ -1,1 +1,1 @@
-"""What risks, regularizers, sets and masters share: capabilities, lines, forms, parameters, validation."""
+"""Shared code of risks, regularizers, sets and masters, for example capabilities, lines and validation."""

@@ -1,4 +1,4 @@
-"""The algebra of convex functions: sums, multiples, linear images and parts of the vector."""
+"""The algebra of convex functions: shared code of sums, linear images, and functions of some coordinates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from cutplane.pieces.validation import Array
 
 
 class ConvexFunction(ABC):
-    """A convex function of a vector; its images under linear maps are such functions, too."""
+    """A convex function of a vector, with the operators for x -> f(A x)."""
 
     written: ClassVar[str]
-    """What an error message calls the function in a formula."""
+    """The name of the function in the formula of an error message."""
     dim: Any
     open: bool = False
     domain: Any = None
     cvxpy_variables: tuple[Any, ...] = ()
-    __array_ufunc__ = None  # numpy leaves its operators to ours
+    __array_ufunc__ = None  # so that numpy calls __rmul__ and __rmatmul__
 
     @abstractmethod
     def composed(self, linear_map: LinearMap) -> Any:
@@ -35,7 +35,7 @@ class ConvexFunction(ABC):
         return rf"{word(type(self).__name__)}({x})"
 
     def __radd__(self, other: Any) -> Any:
-        return self if isinstance(other, int) and other == 0 else NotImplemented  # where sum() starts
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # sum() starts with 0
 
     def __matmul__(self, matrix: Any) -> Any:
         return self.composed(as_linear_map(enclosed(self), matrix, None if self.open else self.dim))
@@ -50,10 +50,10 @@ class ConvexFunction(ABC):
         Parameters
         ----------
         index : slice, or array_like of int or bool
-            The coordinates that f is a function of, none twice.
+            The coordinates that f depends on, none twice.
         dim : int, optional
             The dimension of x; by default the dimension of the other terms of a sum, of the feasible set
-            or of the regularizer, else the least that fits.
+            or of the regularizer, else the least possible one.
 
         Examples
         --------
@@ -69,7 +69,7 @@ class ConvexFunction(ABC):
 
 
 class Composed:
-    """x -> h(A x + b): it offers the capabilities `passed_on` that h offers."""
+    """x -> h(A x + b); of the capabilities `passed_on`, it has the ones that h has."""
 
     passed_on: ClassVar[tuple[Capability, ...]]
     inner: Any
@@ -81,12 +81,12 @@ class Composed:
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that h does not offer."""
+        """The capabilities that it lacks because h lacks them."""
         return tuple(kind for kind in self.passed_on if not offers(self.inner, kind))
 
     @property
     def open(self) -> bool:
-        """Whether the dimension is only the least of those that fit."""
+        """Whether the dimension is only the least possible one."""
         return self.map.open
 
     def at(self, x: Array) -> Array:
@@ -99,24 +99,24 @@ class Composed:
         return image if self.offset is None else image + self.offset
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return h of the image of x as a cvxpy expression."""
+        """Return h(A x + b) as a cvxpy expression."""
         return self.inner.cvxpy_form(self.expression(x))
 
 
 def not_offered(parts: Iterable[Any], kinds: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Return the capabilities that not all parts offer."""
-    known = tuple(parts)
-    return tuple(kind for kind in kinds if not all(offers(part, kind) for part in known))
+    """Return the capabilities that some part lacks."""
+    parts = tuple(parts)
+    return tuple(kind for kind in kinds if not all(offers(part, kind) for part in parts))
 
 
 def common_domain(parts: Iterable[Any]) -> Any:
-    """Return the intersection of the domains of functions; None if all are finite everywhere."""
+    """Return the intersection of the domains of functions; None if none has a domain."""
     domains = [part.domain for part in parts if part.domain is not None]
     return reduce(and_, domains) if domains else None
 
 
 def check_dimension(piece: Any, dim: int) -> None:
-    """Raise `InvalidInputError` if a piece has another dimension."""
+    """Raise `InvalidInputError` if a piece has a dimension other than `dim`."""
     if piece.dim not in (None, dim):
         raise InvalidInputError(f"{piece!r} has dimension {piece.dim}, but dimension {dim} is needed.")
 

@@ -1,4 +1,4 @@
-"""Checks of the answers of oracles; each names the oracle and the expected answer."""
+"""Checks of the answers of oracles; each error names the oracle and the expected answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show(x: Array) -> str:
 
 
 def own_floats(value: Any) -> Array | None:
-    """Return a copy, since an oracle may use its array again; None if it does not hold real numbers."""
+    """Return a copy, because an oracle may reuse its array; None if the value does not hold real numbers."""
     if isinstance(value, np.ndarray | float) and (isinstance(value, float) or value.dtype == np.float64):
         return np.array(value)
     try:
@@ -76,12 +76,12 @@ def solutions_of(name: str, solution: Any, n_blocks: int) -> tuple[Any, ...]:
         return (None,) * n_blocks
     if not hasattr(solution, "__len__") or len(solution) != n_blocks:
         raise OracleError(
-            f"The solution of {name}, the third thing it returns, must be a sequence of {n_blocks}, one for "
-            f"each block, got {type(solution).__name__}."
+            f"The solution of {name}, its third result, must be a sequence of {n_blocks}, one for each "
+            f"block, got {type(solution).__name__}."
         )
     return tuple(_own(one) for one in solution)
 
 
 def _own(solution: Any) -> Any:
-    """Return a copy, since an oracle may use its memory again; of a tuple, copies of its entries."""
+    """Return a copy, or a tuple of copies, because an oracle may reuse its memory."""
     return tuple(map(_own, solution)) if isinstance(solution, tuple) else copy(solution)

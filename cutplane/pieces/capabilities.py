@@ -1,4 +1,4 @@
-"""Capabilities of the pieces of a problem, which users' pieces offer as ours do."""
+"""Capabilities of the pieces of a problem, of this package or of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cutplane.exceptions import MissingCapabilityError
 
 
 class Capability(Enum):
-    """Something a piece of a problem, or a loss, may offer; the value is the method that offers it."""
+    """An optional method of a piece of a problem or of a loss; the value is the name of the method."""
 
     IMAGE = "image"
     LINE = "line"
@@ -59,16 +59,16 @@ class Capability(Enum):
 
 @runtime_checkable
 class SparseReader(Protocol):
-    """A master that says whether it reads sparse slopes; one that does not say is given dense ones."""
+    """A master with an attribute `sparse`: whether it reads sparse slopes. Others get dense slopes."""
 
     sparse: bool
 
 
 class ExactTerms(Protocol):
-    """What a piece states itself to in `declare`, with a factor, for a check in rational arithmetic.
+    """The receiver of the terms of a piece in `declare`, for a check in rational arithmetic.
 
-    None stands for ones as weights, and for zero as a centre. A class states itself, and not for those that
-    inherit from it, because these may compute something else.
+    Weights None mean ones, and a centre None means zero. `declare` of a base class is not used for a
+    subclass, because that may compute another function.
     """
 
     def add(self, piece: Any, factor: Fraction) -> None:
@@ -78,7 +78,7 @@ class ExactTerms(Protocol):
     def losses(
         self, loss: Any, X: Any, y: Any, weights: Any, normalize: bool, intercept: bool, factor: Fraction
     ) -> None:
-        """Add sum_i c_i loss(<x_i, w> + b, y_i), with weights c that sum to 1 if they are normalized."""
+        """Add sum_i c_i loss(<x_i, w> + b, y_i); the weights c sum to 1 if `normalize`."""
         ...
 
     def linear(self, c: Any, factor: Fraction) -> None:
@@ -94,7 +94,7 @@ class ExactTerms(Protocol):
         ...
 
     def within(self, lower: Any, upper: Any) -> None:
-        """Bound x from both sides."""
+        """Add the bounds lower <= x <= upper."""
         ...
 
     def rows(self, A: Any, b: Any, A_eq: Any, b_eq: Any) -> None:
@@ -107,10 +107,10 @@ class ExactTerms(Protocol):
 
 
 def ability(piece: Any, capability: Capability) -> Callable[..., Any] | None:
-    """Return the method by which `piece` offers `capability`; None if it does not offer it.
+    """Return the method of `piece` for `capability`; None if it lacks the capability.
 
-    A piece offers a capability by having the method of that name; a composite, whose offer depends on its
-    parts, says so in an attribute ``withheld`` (a collection of capabilities it does not offer).
+    A piece has a capability if it has the method, unless its attribute ``withheld`` contains the capability.
+    For example, a sum has a cvxpy form only if all its terms have one.
     """
     method = getattr(piece, capability.value, None)
     return method if callable(method) and capability not in getattr(piece, "withheld", ()) else None
@@ -122,12 +122,12 @@ def offers(piece: Any, capability: Capability) -> bool:
 
 
 def ask(piece: Any, capability: Capability, *arguments: Any) -> Any:
-    """Return the answer of the method that offers `capability`, or None if the piece does not offer it."""
+    """Call the method for `capability` and return its result; None if the piece lacks the capability."""
     return getattr(piece, capability.value)(*arguments) if offers(piece, capability) else None
 
 
 def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> None:
-    """Raise `MissingCapabilityError` unless `piece` offers `capability`."""
+    """Raise `MissingCapabilityError` unless `piece` has `capability`."""
     if not offers(piece, capability):
         raise MissingCapabilityError(
             f"{needed_by} needs {capability.name.lower().replace('_', ' ')} from {type(piece).__name__}, "
@@ -136,13 +136,13 @@ def require(piece: Any, capability: Capability, needed_by: str, remedy: str) -> 
 
 
 def users_parts(piece: Any, kind: type) -> list[Any]:
-    """Return the parts of a piece whose class this package does not define: itself, or parts that it holds.
+    """Return all parts of a piece, itself included, whose class is not defined in this package.
 
     Parameters
     ----------
     piece : object
     kind : type
-        Parts that are instances of it are searched, for example the factors of an intersection.
+        The class of the parts, for example `FeasibleSet` for the sets of an intersection.
     """
     found = [] if type(piece).__module__.partition(".")[0] == __name__.partition(".")[0] else [piece]
     for value in getattr(piece, "__dict__", {}).values():

@@ -1,10 +1,14 @@
 """Values and gradients of cvxpy's atoms on numpy arrays.
 
-`routine` implements the common atoms. For the others cvxpy has rules, which are missing or wrong for some:
-as of cvxpy 1.9, `norm_inf` has none and `quad_over_lin` none along an axis; the rule of `log_sum_exp` is nan
-for arguments above 709, the one of `power` None at 0 (for the power 1 also below), and the one of
-`sum_largest` no subgradient at ties if k is not an integer. `usable` replaces these. The replacements need
-not follow cvxpy's rules of convexity, because they are evaluated and never solved.
+`routine` implements the common atoms. The gradients of the others are from cvxpy. As of cvxpy 1.9, these are
+missing or wrong for some atoms, which `usable` replaces:
+
+* `norm_inf` has no gradient, and `quad_over_lin` has none along an axis;
+* the gradient of `log_sum_exp` is nan for arguments above 709;
+* the gradient of `power` is None at 0, and for the power 1 also below 0;
+* the gradient of `sum_largest` is no subgradient at ties if k is not an integer.
+
+The replacements need not follow cvxpy's rules of convexity, because they are evaluated and never solved.
 """
 
 from __future__ import annotations
@@ -18,20 +22,20 @@ import numpy as np
 from scipy import special
 
 TINY = float(np.finfo(np.float64).tiny)
-"""Added to a nonnegative float, it changes nothing but 0."""
+"""The least positive normal number; adding it changes no nonnegative float except 0."""
 
 
 class Routine(NamedTuple):
-    """How an atom is evaluated; outside its domain the value is not finite."""
+    """The value and the reverse-mode derivative of an atom."""
 
     value: Callable[[Any, list[Any]], Any]
-    """The value from the atom and its arguments."""
+    """(atom, arguments) -> the value; not finite outside the domain."""
     pull: Callable[[Any, list[Any], Any, Any], list[Any]]
-    """From the atom, its arguments, its value and a slope in its value: the slope in each argument."""
+    """(atom, arguments, value, slope in the value) -> the slope in each argument."""
 
 
 def routine(atom: Any) -> Routine | None:
-    """Return the routine of a common atom; None if cvxpy's rules are to be used."""
+    """Return the routine of a common atom; None for others, whose gradients are from cvxpy."""
     name, z = type(atom).__name__, atom.args[0]
     if name in _ELEMENTWISE:
         return _ELEMENTWISE[name]
@@ -57,7 +61,7 @@ def usable(atom: Any) -> Any:
 
 
 def _of_one(value: Callable[..., Any], pull: Callable[..., Any]) -> Routine:
-    """Return the routine of an atom whose first argument alone is variable."""
+    """Return the routine of an atom whose arguments except the first are constant."""
 
     def pulled(atom: Any, args: list[Any], out: Any, bar: Any) -> list[Any]:
         return [pull(atom, args[0], out, bar), *[None] * (len(args) - 1)]
@@ -70,7 +74,7 @@ def _elementwise(value: Callable[..., Any], slope: Callable[..., Any]) -> Routin
 
 
 def _extreme(choose: Callable[..., Any]) -> Routine:
-    """Return the routine of `maximum` or `minimum`: at ties the slope goes to the first argument."""
+    """Return the routine of `maximum` or `minimum`; at ties only the first argument gets a slope."""
 
     def value(atom: Any, args: list[Any]) -> Any:
         out = args[0]

@@ -1,8 +1,8 @@
 """Scalar cvxpy expressions, compiled once and evaluated on numpy arrays.
 
-A plan is a list of steps. Each applies a nonlinear atom to affine images A x + b of the variables and of the
-results of earlier steps; slopes go the same way back. No variable is given a value, so that threads may
-share a plan.
+A plan is a list of steps. Each step applies a nonlinear atom to affine images A x + b of the variables and of
+the results of earlier steps. Slopes are computed in reverse order. Threads may share a plan, because no
+variable is assigned a value.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cutplane.pieces.cvxpy_tools import at, shortened
 from cutplane.pieces.validation import Array
 
 _DENSE = 0.25
-"""Share of nonzeros from which a matrix is stored dense, because products are faster then."""
+"""Share of nonzeros from which on a matrix is stored dense, because dense products are then faster."""
 
 
 class _Image(NamedTuple):
-    """The affine function sum_i A_i v_i + b of the vectors v, whose column-major matrix has this shape."""
+    """The affine function sum_i A_i v_i + b of the vectors v, reshaped to `shape` in column-major order."""
 
     parts: tuple[tuple[int, Any], ...]
     offset: Any
@@ -49,9 +49,9 @@ class _PlanStep(NamedTuple):
 
 
 class Plan:
-    """How to evaluate a scalar expression of variables at their concatenation x, in row-major order.
+    """A scalar expression of variables as a function of their concatenation x, in row-major order.
 
-    Parameters of the expression may change: the plan is compiled again when their values did.
+    It is compiled again if the value of a parameter of the expression has changed.
     """
 
     def __init__(self, expression: Any, variables: Sequence[Any]) -> None:
@@ -67,7 +67,7 @@ class Plan:
         return self._forward(*self._steps(), x)[0]
 
     def value_and_slope(self, x: Array) -> tuple[float, Array | None]:
-        """Return the value and a subgradient at `x`; inf and None where there is none."""
+        """Return the value and a subgradient at `x`, or (inf, None) if there is no subgradient."""
         steps, last = self._steps()
         value, vectors, arguments = self._forward(steps, last, x)
         slope = self._backward(steps, last, vectors, arguments) if math.isfinite(value) else None
@@ -106,13 +106,13 @@ class Plan:
         parameters = self.expression.parameters()
         compiled = self._compiled
         if compiled is None or not all(map(_same, compiled[0], parameters)):
-            values = [np.array(_known(parameter)) for parameter in parameters]
+            values = [np.array(_value_of(parameter)) for parameter in parameters]
             compiled = values, *_Compiler(self.variables).compile(self.expression)
             self._compiled = compiled
         return compiled[1:]
 
 
-def _known(parameter: Any) -> Any:
+def _value_of(parameter: Any) -> Any:
     value = parameter.value
     if value is None:
         raise InvalidInputError(f"The parameter {parameter.name()} has no value; set its .value first.")
@@ -120,7 +120,7 @@ def _known(parameter: Any) -> Any:
 
 
 def _same(value: Any, parameter: Any) -> bool:
-    return np.array_equal(value, _known(parameter))
+    return np.array_equal(value, _value_of(parameter))
 
 
 def _value(step: _PlanStep, values: list[Any]) -> Any:
@@ -131,23 +131,23 @@ def _value(step: _PlanStep, values: list[Any]) -> Any:
             return step.atom.value
     if step.atom._domain():
         constraints = step.atom.copy([cp.Constant(value) for value in values])._domain()
-        # With some room in these constraints, cvxpy would evaluate x^2 / y at a small negative y.
+        # With a positive tolerance, cvxpy would evaluate x^2 / y at a small negative y.
         if not all(constraint.value(tolerance=0.0) for constraint in constraints):
             return math.inf
     return step.atom.numeric(list(values))
 
 
 def _slopes(step: _PlanStep, values: list[Any], out: Any, bar: Any) -> Any:
-    """Return the slope in each argument, from that in the value; None where there is none."""
+    """Return the slope in each argument, given the slope in the value; None if there is no gradient."""
     if step.routine is not None:
         return step.routine.pull(step.atom, values, out, bar)
     flat = np.ravel(bar, order="F")
     try:
-        jacobians = _jacobians(step.atom, values)  # some atoms omit the ones of constants
-        known = [jacobians[i] if image.parts else 0.0 for i, image in enumerate(step.images)]
-        if any(jacobian is None for jacobian in known):
+        jacobians = _jacobians(step.atom, values)  # which some atoms omit for constant arguments
+        found = [jacobians[i] if image.parts else 0.0 for i, image in enumerate(step.images)]
+        if any(jacobian is None for jacobian in found):
             return None
-        return [jacobian @ flat if np.ndim(jacobian) == 2 else jacobian * flat for jacobian in known]
+        return [jacobian @ flat if np.ndim(jacobian) == 2 else jacobian * flat for jacobian in found]
     except (NotImplementedError, ValueError) as error:
         raise OracleError(f"cvxpy has no gradient of {shortened(step.atom)}.") from error
 
@@ -171,13 +171,13 @@ def _is_plain(expression: Any) -> bool:
 
 
 def _pull(image: _Image, bar: Any, bars: list[Any]) -> None:
-    """Add the slope of an image, pulled back, to the slopes of its sources."""
+    """Add the slope in an image, times the transposed matrices, to the slopes in its sources."""
     for source, matrix in image.parts:
         bars[source] = matrix.T @ bar + bars[source]
 
 
 class _Compiler:
-    """Collects the steps of an expression; a subexpression that is met again is the same step."""
+    """The steps of an expression; a subexpression that occurs several times is one step."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         self.steps: list[_PlanStep] = []
@@ -192,13 +192,13 @@ class _Compiler:
         return self.steps, last
 
     def image(self, expression: Any) -> _Image:
-        """Return the expression as an affine image of the variables and of steps."""
+        """Return the expression as an affine image of the variables and of the results of steps."""
         if id(expression) not in self.images:
             self.images[id(expression)] = expression, self._image(self.lower(expression))
         return self.images[id(expression)][1]
 
     def lower(self, expression: Any) -> Any:
-        """Return an affine expression with variables of the plan in the places of variables and steps."""
+        """Return an affine expression of new variables, one for each variable and for each step."""
         if id(expression) not in self.lowered:
             self.lowered[id(expression)] = expression, self._lower(expression)
         return self.lowered[id(expression)][1]
@@ -238,13 +238,13 @@ class _Compiler:
             parts.append(
                 (0, blocks[0] if len(blocks) == 1 else sparse.hstack(list(map(sparse.csr_array, blocks))))
             )
-        # A sparse product adds in the same order for all rows: symmetric matrices remain so to the last bit.
+        # Sparse products add all rows in the same order, so that symmetric matrices remain exactly symmetric.
         parts = [(source, _stored(matrix, dense=not square)) for source, matrix in parts]
         return _Image(tuple(parts), offset, affine.shape)
 
 
 def _differentiated(affine: Any) -> tuple[dict[int, Any], Array]:
-    """Return the matrices and the constant of an affine expression by cvxpy's gradients of its atoms."""
+    """Return the matrices and the constant of an affine expression, from cvxpy's gradients."""
     for variable in affine.variables():
         variable.value = np.zeros(variable.shape)
     offset = affine.value
@@ -261,7 +261,7 @@ def _matrix(slope: Any, n_columns: int, n_rows: int) -> Any:
 
 
 def _by_rows(matrix: Any, shape: tuple[int, ...]) -> Any:
-    """Return a matrix for the entries in row-major order, from one for the column-major order."""
+    """Return a matrix for entries in row-major order, given the matrix for column-major order."""
     if len(shape) < 2:
         return matrix
     return matrix[:, np.arange(matrix.shape[1]).reshape(shape, order="F").ravel()]
@@ -276,13 +276,13 @@ def _stored(matrix: Any, *, dense: bool) -> Any:
 
 
 Parts = dict[int, Any]
-"""By the id of a variable: a matrix with a column for each of its entries, in column-major order."""
+"""The matrix of each variable, by its id, with a column for each entry in column-major order."""
 
 
 def matrices_of(affine: Any) -> tuple[Parts, Array] | None:
     """Return the matrices and the constant of an affine expression, in column-major order.
 
-    None if it has atoms other than sums and products with constants, for which cvxpy's gradients are used.
+    None if it has atoms other than sums and products with constants; then use cvxpy's gradients.
     """
     if isinstance(affine, cp.Variable):
         return {affine.id: sparse.eye_array(affine.size, format="csr")}, np.zeros(affine.size)
@@ -319,7 +319,7 @@ def _sum(terms: list[tuple[Parts, Array] | None]) -> tuple[Parts, Array] | None:
 
 
 def _mapped(found: tuple[Parts, Array] | None, apply: Callable[[Any], Any]) -> tuple[Parts, Array] | None:
-    """Return the matrices and the constant after a linear map."""
+    """Apply a linear map to the matrices and the constant."""
     if found is None:
         return None
     return {key: apply(matrix) for key, matrix in found[0].items()}, np.atleast_1d(apply(found[1]))

@@ -1,4 +1,4 @@
-"""Pieces of a problem given by cvxpy objects: checks, values, and the same object of another variable."""
+"""Pieces of a problem given by cvxpy objects: checks, values, and substitution of variables."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 _SHOWN = 20
-"""Entries of a constant that a message shows, because larger ones are shown by their corners."""
+"""Entries of a constant that a message shows in full, because larger ones would not fit on a line."""
 
 
 def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
     """Return one variable, or a sequence of them, as a tuple.
 
-    Raises `InvalidInputError` unless they are different cvxpy variables without attributes. Attributes
-    (``nonneg=True``, ``PSD=True``, ``bounds=...``) are constraints that would be lost silently when the
-    variable is replaced; they belong into a `CvxpySet`.
+    Raises `InvalidInputError` unless they are different cvxpy variables without attributes, because
+    attributes such as ``nonneg=True`` are constraints, which would be lost when x replaces the variables.
     """
     import cvxpy as cp
 
@@ -38,7 +37,7 @@ def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
                 f"{owner}.variable must be a cvxpy.Variable, got {type(variable).__name__}."
             )
         if variable.size == 0:
-            raise InvalidInputError(f"{owner}.variable has no entries, shape {variable.shape}; leave it out.")
+            raise InvalidInputError(f"{owner}.variable has no entries, shape {variable.shape}; omit it.")
         attributes = sorted(name for name, value in variable.attributes.items() if value)
         if attributes:
             raise InvalidInputError(
@@ -51,32 +50,32 @@ def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
 
 
 def names(variables: tuple[Any, ...]) -> str:
-    """Show one variable as its name, several as a list."""
+    """Return the name of one variable, or the list of the names of several."""
     shown = [variable.name() for variable in variables]
     return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
 
 
 def common_variables(parts: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the variables whose entries x holds, which are the same for all parts that have any.
+    """Return the variables whose entries are the coordinates of x; () if no part has variables.
 
     Raises
     ------
     InvalidInputError
-        If two parts have other variables, or the same ones in another order.
+        If two parts have different variables, or the same ones in another order.
     """
     stated = [part for part in parts if part.cvxpy_variables]
     for part in stated[1:]:
         one, other = stated[0].cvxpy_variables, part.cvxpy_variables
         if [variable.id for variable in one] != [variable.id for variable in other]:
             raise InvalidInputError(
-                f"x holds the entries of {names(one)} for {stated[0]!r}, but those of {names(other)} for "
-                f"{part!r}: give all pieces of a problem the same variables in the same order."
+                f"x holds the entries of {names(one)} for {stated[0]!r}, but the entries of {names(other)} "
+                f"for {part!r}; give all pieces of a problem the same variables in the same order."
             )
     return stated[0].cvxpy_variables if stated else ()
 
 
 def order_of_entries(variables: Sequence[Any]) -> str:
-    """Say in which order x holds the entries of variables that are matrices; "" if none is."""
+    """Return a sentence on the order of the entries of matrices in x; "" if no variable is a matrix."""
     matrices = [v for v in variables if sum(length > 1 for length in v.shape) > 1]
     shown = " and ".join(f"{v.name()} of shape {v.shape}" for v in matrices)
     return f"x holds {shown} in row-major order, as numpy's ravel() and cvxpy's order='C'" if matrices else ""
@@ -88,7 +87,7 @@ def total_size(variables: tuple[Any, ...]) -> int:
 
 
 def pieces(variables: Sequence[Any], x: Any) -> list[Any]:
-    """Return the parts of the vector x that belong to each variable."""
+    """Return the part of the vector x of each variable."""
     ends = np.cumsum([variable.size for variable in variables])
     return [x[end - variable.size : end] for variable, end in zip(variables, ends, strict=True)]
 
@@ -123,14 +122,14 @@ def check_numbers(owner: str, piece: Any, *, finite: bool = True) -> None:
 
 
 class CvxpyFunction:
-    """A convex scalar cvxpy expression of variables, whose entries x holds: a risk or a regularizer."""
+    """A convex scalar cvxpy expression of the entries x of some variables, for a risk or a regularizer."""
 
     expression: Any
     variable: Any
     cvxpy_variables: tuple[Any, ...]
 
     def _check(self) -> None:
-        """Check the expression and its variables, and set these and the dimension.
+        """Check the expression and its variables, and set `cvxpy_variables` and `dim`.
 
         Raises
         ------
@@ -167,12 +166,12 @@ class CvxpyFunction:
         return Plan(self.expression, self.cvxpy_variables)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return the expression with x, a cvxpy expression of shape (dim,), in the place of its variables."""
+        """Return the expression with x, a cvxpy expression of shape (dim,), in place of its variables."""
         return substitute(self.expression, self.cvxpy_variables, x)
 
 
 def shortened(expression: Any, width: int = 200) -> str:
-    """Show a cvxpy expression on one line of at most `width` characters."""
+    """Return a cvxpy expression as a line of at most `width` characters."""
     with np.printoptions(threshold=_SHOWN, edgeitems=2):
         text = " ".join(str(expression).split())
     return text if len(text) <= width else text[: width - 3] + "..."
@@ -180,9 +179,9 @@ def shortened(expression: Any, width: int = 200) -> str:
 
 @contextmanager
 def at(variables: Sequence[Any], x: Array) -> Iterator[None]:
-    """Give variables the value x for a while: their concatenation, matrices in row-major order.
+    """Set variables temporarily to x, their concatenation with matrices in row-major order.
 
-    Only one thread at a time: expressions share variables.
+    A lock admits one thread at a time, because expressions share variables.
     """
     with _LOCK:
         before = [variable.value for variable in variables]
@@ -197,10 +196,10 @@ def at(variables: Sequence[Any], x: Array) -> Iterator[None]:
 
 
 def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
-    """Return a cvxpy expression or constraint with x, a vector, in the place of its variables.
+    """Return a cvxpy expression or constraint with x, a vector, in place of its variables.
 
-    The new one shares with the old one all subexpressions that do not depend on them; a constraint gets
-    new dual variables and a new id. Atoms that cannot be rebuilt raise an `InvalidInputError`.
+    Subexpressions that do not depend on the variables are shared and not copied. A constraint gets new dual
+    variables and a new id. Atoms that cannot be rebuilt raise an `InvalidInputError`.
     """
     import cvxpy as cp
 
@@ -217,14 +216,14 @@ def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
 
 
 def assign(variables: Sequence[Any], x: Array) -> None:
-    """Give each variable its part of x."""
+    """Set each variable to its part of x."""
     if variables:
         for variable, part in zip(variables, pieces(variables, x), strict=True):
             variable.save_value(np.reshape(part, variable.shape))
 
 
 def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> Any:
-    """Return the value of a cvxpy expression where x holds the entries of the variables of each layout."""
+    """Return the value of a cvxpy expression at x, the entries of the variables of each layout."""
     import cvxpy as cp
 
     if not isinstance(expression, cp.Expression):
@@ -240,7 +239,7 @@ def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> A
 
 
 def _rewrite(node: Any, done: dict[int, Any]) -> Any:
-    """Return `node` with the replacements in `done`, by identity; unchanged subexpressions are shared."""
+    """Return `node` with the replacements in `done`, by id; unchanged subexpressions are shared."""
     import cvxpy as cp
 
     kinds: Any = (cp.Expression, cp.Constraint)

@@ -1,4 +1,4 @@
-"""Forms that a piece of a problem declares, from which values, lines and cvxpy expressions follow."""
+"""Standard forms of pieces of a problem, with their values, lines and cvxpy expressions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from cutplane.pieces.validation import Array
 class DiagonalQuadratic:
     """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2 + constant; weights >= 0 and centre of shape (dim,).
 
-    The constant, >= 0, remains where such forms with different centres are added: minimisers do not need it,
-    values and bounds do.
+    The constant is >= 0. It arises where forms with different centres are added; values and bounds need it.
     """
 
     weights: Array
@@ -62,7 +61,7 @@ class DiagonalQuadratic:
         return quadratic_line(self(x0), float(slope @ direction), curvature)
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return g as a sum of squares, with the largest weight in front."""
+        """Return g as a sum of squares, with the largest weight as a factor."""
         import cvxpy as cp
 
         if self.is_flat:
@@ -80,7 +79,7 @@ class DiagonalQuadratic:
         return DiagonalQuadratic(weights, centre, self(centre) + other(centre))
 
     def on(self, mask: Array) -> DiagonalQuadratic:
-        """Return the part of these coordinates, and the constant."""
+        """Return the part of the given coordinates, with the constant."""
         return DiagonalQuadratic(self.weights[mask], self.centre[mask], self.constant)
 
     def in_unit(self, unit: float) -> DiagonalQuadratic:
@@ -121,7 +120,7 @@ class SeparableForm:
 
     @cached_property
     def linear(self) -> LinearForm | None:
-        """G as a linear programme: an auxiliary t_j >= |x_j| for each positive cost; None if it is curved."""
+        """The linear form of g, with a variable t_j >= |x_j| for each positive cost; None if g is curved."""
         if not self.quadratic.is_flat:
             return None
         dim, paid = self.costs.size, np.flatnonzero(self.costs)
@@ -160,7 +159,7 @@ class SeparableForm:
 
 @dataclass(frozen=True)
 class GroupedForm:
-    """g(x) = sum_k costs_k ||x_k||_2, where x_k holds the coordinates with label k; label -1 is free."""
+    """g(x) = sum_k costs_k ||x_k||_2, where x_k are the coordinates with label k; label -1 means no group."""
 
     labels: Array
     costs: Array
@@ -185,8 +184,8 @@ class ImageForm(NamedTuple):
     value : callable
         z -> h(z), as an expression in another expression of the shape of the image.
     multipliers : callable or None
-        (slope, x) -> the multipliers whose dual cut has that slope in z, given a subgradient of h close to
-        M x; None if h has none.
+        (slope, x) -> the multipliers whose dual cut has this slope in z, where the slope is a subgradient of
+        h near M x; None if the risk has no dual cuts.
     """
 
     image: Any
@@ -198,7 +197,8 @@ class ImageForm(NamedTuple):
 class LinearForm:
     """min cost'u subject to row_lower <= rows u <= row_upper, lower <= u <= upper, with u = (x, auxiliaries).
 
-    A regularizer gives its value as ``cost'u`` minimised over the auxiliaries; a set gives zero costs.
+    The value of a regularizer at x is the minimum of ``cost'u`` over the auxiliary variables. A set has zero
+    costs.
     """
 
     cost: Array
@@ -215,17 +215,17 @@ class LinearForm:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns: the dimension of x plus the number of auxiliaries."""
+        """The dimension of x plus the number of auxiliary variables."""
         return self.cost.shape[0]
 
     @property
     def scale(self) -> float:
-        """The largest finite side; 0 if there is none."""
+        """The largest finite bound; 0 if there is none."""
         sides = np.concatenate([self.lower, self.upper, self.row_lower, self.row_upper])
         return float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
 
     def in_unit(self, unit: float) -> LinearForm:
-        """Return the same programme in u / unit: a solution times `unit` is one of this programme."""
+        """Return the programme in u / unit; its solution times `unit` is a solution of this programme."""
         if unit == 1.0:
             return self
         return LinearForm(
@@ -238,7 +238,7 @@ class LinearForm:
         )
 
     def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return the constraints on a cvxpy expression x, of a form without auxiliaries."""
+        """Return the constraints on a cvxpy expression x, for a form without auxiliary variables."""
 
         def within(z: Any, lower: Array, upper: Array) -> list[Any]:
             equal = lower == upper
@@ -254,7 +254,7 @@ class LinearForm:
         return found + within(self.rows @ x, self.row_lower, self.row_upper) if rows else found
 
     def merge(self, other: LinearForm, dim: int) -> LinearForm:
-        """Add the costs and impose the constraints of both forms, which share x but no auxiliaries."""
+        """Return the sum of the costs under the constraints of both forms, which share only x."""
         mine = self.n_columns - dim
         left: Any = self.rows
         right: Any = other.rows
@@ -282,18 +282,18 @@ class LinearForm:
 
 
 class Programme(NamedTuple):
-    """f(x) = constant + min over u = (x, auxiliaries) of cost'u + 1/2 sum_j curvatures_j u_j^2, on some rows.
+    """f(x) = constant + min over z of cost'u + 1/2 sum_j curvatures_j u_j^2, with u = (x, z).
 
     Attributes
     ----------
     linear : LinearForm
-        The costs and the rows; it does not bound x.
+        The costs and the constraints, which do not bound x.
     curvatures : ndarray of shape (n_columns,)
         At least 0, and 0 for x.
     constant : float
     cut : callable
-        (y, x) -> (multipliers, slope, offset): the cut of f that multipliers y of the rows give, positive
-        where the lower side holds, near a solution x; the first are what `Run.add_dual_cut` is given, None
+        (y, x) -> (multipliers, slope, offset), the cut of f for multipliers y of the rows near a solution x;
+        y is positive at an active lower bound. `multipliers` is the argument of `Run.add_dual_cut`, or None
         if that is the slope.
     """
 
@@ -309,13 +309,13 @@ class ProgrammeForm(NamedTuple):
     Attributes
     ----------
     size : int
-        About how many nonzero numbers state it.
+        The approximate number of nonzero entries.
     build : callable
         () -> the `Programme`.
     kinked : bool
         Whether the risk has kinks.
     rows : int
-        About how many rows it has.
+        The approximate number of rows.
     """
 
     size: int
@@ -338,7 +338,7 @@ def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.i
 
 @lru_cache(maxsize=32)
 def _no_rows(dim: int) -> sparse.csr_array:
-    """Return no rows of so many columns; scipy takes longer to build them than a box to be declared."""
+    """Return a matrix without rows; cached, because scipy needs longer to build it than a box."""
     return sparse.csr_array((0, dim))
 
 

@@ -38,16 +38,16 @@ def sparkline(values: Any, label: str, floor: float = 1e-16) -> str:
     Numbers that are not finite are omitted.
     """
     heights = np.log10(np.maximum(np.asarray(values, dtype=np.float64), floor))
-    known = np.flatnonzero(np.isfinite(heights))
-    if known.size < 2:
+    shown = np.flatnonzero(np.isfinite(heights))
+    if shown.size < 2:
         return ""
-    low, high = heights[known].min(), heights[known].max()
-    x = 2.0 + 196.0 * (known - known[0]) / (known[-1] - known[0])
-    y = 2.0 + 36.0 * (high - heights[known]) / ((high - low) or 1.0)
+    low, high = heights[shown].min(), heights[shown].max()
+    x = 2.0 + 196.0 * (shown - shown[0]) / (shown[-1] - shown[0])
+    y = 2.0 + 36.0 * (high - heights[shown]) / ((high - low) or 1.0)
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    said = f"{label}: from {10.0 ** heights[known[0]]:.2g} to {10.0 ** heights[known[-1]]:.2g}"
+    text = f"{label}: from {10.0 ** heights[shown[0]]:.2g} to {10.0 ** heights[shown[-1]]:.2g}"
     return (
-        f'<svg role="img" aria-label="{html.escape(said, quote=True)}" width="200" height="40">'
-        f"<title>{html.escape(said)}</title>"
+        f'<svg role="img" aria-label="{html.escape(text, quote=True)}" width="200" height="40">'
+        f"<title>{html.escape(text)}</title>"
         f'<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
     )

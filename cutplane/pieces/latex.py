@@ -1,4 +1,4 @@
-"""Formulas of pieces of a problem in LaTeX."""
+"""Parts of formulas in LaTeX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def word(name: str) -> str:
-    r"""Return an upright name.
+    r"""Return a name in upright letters.
 
     Examples
     --------
@@ -38,13 +38,13 @@ def number(value: Any, symbol: str = "c") -> str:
 
 
 def times(factor: Any, term: str, symbol: str = r"\lambda") -> str:
-    """Return a multiple of a term; 1 is omitted."""
+    """Return a factor times a term; the factor 1 is omitted."""
     written = number(factor, symbol)
     return term if written == "1" else rf"{written} \, {term}"
 
 
 def minus(x: str, centre: Any) -> str:
-    """Return x, or x - c if there is a centre that is not zero."""
+    """Return x - c for a nonzero centre c, else x."""
     if centre is None or not np.any(centre):
         return x
     return f"{x} - {number(centre)}"

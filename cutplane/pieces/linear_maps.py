@@ -1,4 +1,4 @@
-"""Linear maps x -> A x between a vector and the part or the image of it that a piece is a function of."""
+"""Linear maps x -> A x, for functions of a linear image or of some coordinates of a vector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cutplane.pieces.parameters import as_matrix, brief, set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
 
 _FEW = 256
-"""Dense columns of an operator at a time, because all of them might not fit into memory."""
+"""Dense columns of an operator computed at a time, because all might not fit into memory."""
 
 
 class LinearMap(ABC):
@@ -26,9 +26,9 @@ class LinearMap(ABC):
     ----------
     shape : tuple of int
     matrix : ndarray or csr_array
-        A, multiplied out.
+        A as a matrix.
     open : bool
-        Whether `dim` is only the least of those that fit.
+        Whether `dim` is only the least possible dimension.
     """
 
     matrix: Any
@@ -49,10 +49,10 @@ class LinearMap(ABC):
 
     @abstractmethod
     def shown(self) -> str:
-        """Return how a piece that is composed with the map shows it."""
+        """Return the text after h in the repr of x -> h(A x), such as " @ <3x4 matrix>"."""
 
     def resolve(self, dim: int) -> LinearMap:
-        """Return the same map of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        """Return the map with its dimension fixed to `dim`, or raise `InvalidInputError`."""
         if dim != self.shape[1]:
             raise InvalidInputError(
                 f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
@@ -81,7 +81,7 @@ class MatrixMap(LinearMap):
 
     @cached_property
     def _columns(self) -> Any:
-        """The transposed matrix in CSR form, because scipy would build it for every product."""
+        """The transposed matrix in CSR form; stored, because scipy would build it for every product."""
         return sparse.csr_array(self.matrix.T)
 
     def transposed(self, s: Array) -> Array:
@@ -95,7 +95,7 @@ class MatrixMap(LinearMap):
 
 @dataclass(frozen=True, eq=False)
 class OperatorMap(LinearMap):
-    """The map of a scipy `LinearOperator`, which is multiplied out for cvxpy and linear forms only."""
+    """The map of a scipy `LinearOperator`, whose matrix is computed only for cvxpy and linear forms."""
 
     operator: LinearOperator
 
@@ -112,7 +112,7 @@ class OperatorMap(LinearMap):
 
     @cached_property
     def matrix(self) -> Any:
-        """The columns of A, found a few at a time."""
+        """A in CSR form, computed a few columns at a time."""
         dim = self.shape[1]
         units = (np.eye(dim, min(_FEW, dim - start), k=-start) for start in range(0, dim, _FEW))
         columns = [np.asarray(self.operator.matmat(unit), dtype=np.float64) for unit in units]
@@ -129,11 +129,11 @@ class Selection(LinearMap):
     Parameters
     ----------
     index : slice, or array_like of int or bool
-        No coordinate twice. Booleans fix the dimension.
+        The selected coordinates, none twice. Booleans have shape (dim,).
     dim : int, optional
-        The dimension of x; by default the least that fits, until `resolve` fixes another.
+        The dimension of x; by default the least possible one, until `resolve` fixes another.
     size : int, optional
-        The number of coordinates that have to be selected.
+        The number of coordinates that `index` must select.
     """
 
     index: Any
@@ -162,7 +162,7 @@ class Selection(LinearMap):
             raise InvalidInputError(f"The index {brief(np.array(self.index))} selects a coordinate twice.")
 
     def _least(self, index: Any) -> int:
-        """Return the least dimension in which the index selects as many coordinates as it has to."""
+        """Return the least dimension in which the index selects the required number of coordinates."""
         if not isinstance(index, slice):
             far = max(_farthest(index), index.size)
             apart = (dim for dim in range(far, far + index.size) if np.unique(index % dim).size == index.size)
@@ -172,11 +172,11 @@ class Selection(LinearMap):
             count = len(range(*index.indices(dim)))
             if count == size or (self.size is None and count > 0):
                 return dim
-        raise InvalidInputError(f"{_shown(index)} selects {size} coordinates of no vector.")
+        raise InvalidInputError(f"{_shown(index)} does not select {size} coordinates of any vector.")
 
     @cached_property
     def positions(self) -> Array:
-        """The coordinates selected, as integers >= 0."""
+        """The selected coordinates, as integers >= 0."""
         index, dim = self.index, self.dim
         assert dim is not None
         far = _farthest(index)
@@ -208,19 +208,19 @@ class Selection(LinearMap):
         return self.spread(s, 0.0)
 
     def spread(self, entries: Array, outside: float) -> Array:
-        """Return the vector, or the rows, with these entries in the places selected."""
+        """Return a vector, or rows, with the entries at the selected coordinates and `outside` elsewhere."""
         out = np.full((*entries.shape[:-1], self.shape[1]), outside)
         out[..., self.index] = entries
         return out
 
     @property
     def mask(self) -> Array:
-        """Shape (dim,): which coordinates are selected."""
+        """Whether each coordinate is selected, shape (dim,)."""
         return self.spread(np.ones(1), 0.0) > 0.0
 
     @property
     def matrix(self) -> Any:
-        """Rows of the identity."""
+        """The selected rows of the identity."""
         rows, dim = self.shape
         return sparse.csr_array((np.ones(rows), (np.arange(rows), self.positions)), shape=(rows, dim))
 
@@ -232,7 +232,7 @@ class Selection(LinearMap):
 
 
 def _farthest(index: Any) -> int:
-    """Return the least dimension of a vector that the index does not go beyond."""
+    """Return the least dimension of a vector that has all coordinates of the index."""
     if isinstance(index, slice):
         return max([0, *(abs(side) for side in (index.start, index.stop) if side is not None)])
     return max(int(index.max()) + 1, -int(index.min()))
@@ -246,7 +246,7 @@ def _shown(index: Any) -> str:
 
 
 def as_linear_map(owner: str, matrix: Any, rows: int | None = None) -> LinearMap:
-    """Return a matrix, dense or sparse, or a `LinearOperator`, as a map; `rows` are how many it has to have.
+    """Return a dense or sparse matrix, or a `LinearOperator`, as a map with `rows` rows, or raise.
 
     Raises
     ------

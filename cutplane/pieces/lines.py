@@ -1,4 +1,4 @@
-"""A convex function restricted to a line, t -> phi(t), as line searches see it."""
+"""Convex functions restricted to a line, t -> phi(t), for line searches."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cutplane.pieces.validation import Array
 
 
 class Derivative(ABC):
-    """The right derivative of a piecewise linear or quadratic phi on t >= 0, known on any interval.
+    """The right derivative of a piecewise linear or quadratic phi on t >= 0, interval by interval.
 
-    One that costs a pass over many examples is a subclass that computes only the requested interval.
+    A subclass computes only the requested interval, because that may take a pass over many examples.
     """
 
     @abstractmethod
     def between(self, low: float, high: float) -> PiecewiseLinear:
-        """Return it on [low, high], with the kinks strictly inside."""
+        """Return the derivative on [low, high], with the kinks strictly inside."""
 
     @abstractmethod
     def estimate(self) -> tuple[PiecewiseLinear, float]:
-        """Return a rough copy with few kinks, and about how far it may be off: a standard deviation."""
+        """Return an approximation with few kinks, and the standard deviation of its error."""
 
     def __call__(self, t: float) -> tuple[float, float]:
         here = self.between(t, t)
@@ -58,7 +58,7 @@ class PiecewiseLinear(Derivative):
     curvature_jumps : ndarray of shape (k,) or None
         None if phi is piecewise linear up to a common quadratic.
     start : float, default 0.0
-        The least t at which it is known.
+        The least t of the derivative.
     """
 
     slope: float
@@ -106,7 +106,7 @@ class PiecewiseLinear(Derivative):
 
 @dataclass(frozen=True, eq=False)
 class DerivativeSum(Derivative):
-    """The sum of c_j times derivative j over the terms (c_j, derivative j), c_j > 0."""
+    """The sum of c_j times derivative j, for terms (c_j, derivative j) with c_j > 0."""
 
     terms: tuple[tuple[float, Derivative], ...]
 
@@ -132,21 +132,20 @@ class Line:
     evaluate : callable
         ``evaluate(t)`` returns (phi(t), a right derivative of phi at t).
     kinks : ndarray or None
-        Every t >= 0 at which a piece of phi ends, in any order, if phi is piecewise linear or quadratic, so
-        that an exact search is possible; None if it is not, or if it is not known. Not needed, and not looked
-        at, if `derivative` is given.
+        Every t >= 0 at which a piece of a piecewise linear or quadratic phi ends, in any order, for an exact
+        line search; None for other functions. Ignored if `derivative` is given.
     derivative : Derivative or None
-        The whole derivative of phi or, if `newton` is given too, of its piecewise part: an exact search then
-        needs no evaluation.
+        The derivative of phi, for an exact line search without evaluations. If `newton` is given, too, phi is
+        the sum of a piecewise part, with this derivative, and a smooth part.
     search : callable or None
-        For a line whose evaluations are far away: ``search(rest, limit)`` returns the minimiser over
-        [0, limit] of this line plus the Line `rest`, and is used in place of the engine's own search.
+        ``search(rest, limit)`` returns the minimiser over [0, limit] of this line plus the Line `rest`. It
+        replaces the line search of the engine, for example where evaluations run on other machines.
     newton : callable or None
         ``newton(t)`` returns the first and the second derivative of phi, or of its smooth part, at t; inf or
         nan where they overflow. The search then takes Newton steps.
     costly : bool
-        Whether an evaluation costs as much as a pass over the data. A search takes few then, and the cut of
-        each is kept.
+        Whether an evaluation costs as much as a pass over the data. The search then takes few evaluations,
+        and the engine keeps the cut of each.
     """
 
     evaluate: Callable[[float], tuple[float, float]]
@@ -167,9 +166,9 @@ class Line:
             return value + more, slope + steeper
 
         derivative = newton = kinks = None
-        if self._is_known and other._is_known:
-            derivative = _sum_of_known(add, self.derivative, other.derivative)
-            newton = _sum_of_known(_added, self.newton, other.newton)
+        if self._has_derivatives and other._has_derivatives:
+            derivative = _sum_of_given(add, self.derivative, other.derivative)
+            newton = _sum_of_given(_added, self.newton, other.newton)
         elif self._has_kinks and other._has_kinks:
             kinks = np.concatenate([line.all_kinks() for line in (self, other)])  # type: ignore[misc]
         costly = self.costly or other.costly
@@ -190,12 +189,12 @@ class Line:
             return factor * slope, factor * curvature
 
         derivative = None if self.derivative is None else factor * self.derivative
-        own_search = search if self.search and factor > 0.0 else None
-        own_newton = newton if self.newton else None
-        return Line(evaluate, self.kinks, derivative, own_search, own_newton, self.costly)
+        scaled_search = search if self.search and factor > 0.0 else None
+        scaled_newton = newton if self.newton else None
+        return Line(evaluate, self.kinks, derivative, scaled_search, scaled_newton, self.costly)
 
     def all_kinks(self) -> Array | None:
-        """Return every t >= 0 at which a linear or quadratic piece ends; None if they are not known."""
+        """Return every t >= 0 at which a linear or quadratic piece ends; None for other functions."""
         if self.derivative is None or self.newton is not None:
             return self.kinks
         return self.derivative.between(0.0, math.inf).kinks
@@ -205,11 +204,11 @@ class Line:
         return self.kinks is not None or (self.derivative is not None and self.newton is None)
 
     @property
-    def _is_known(self) -> bool:
+    def _has_derivatives(self) -> bool:
         return self.derivative is not None or self.newton is not None
 
 
-def _sum_of_known(plus: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+def _sum_of_given(plus: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     return plus(one, other) if one is not None and other is not None else one if other is None else other
 
 
@@ -233,7 +232,7 @@ NO_KINKS = np.empty(0)
 
 
 def quadratic_line(constant: float, linear: float, curvature: float) -> Line:
-    """phi(t) = constant + linear t + curvature t^2 / 2."""
+    """Return the line phi(t) = constant + linear t + curvature t^2 / 2."""
 
     def evaluate(t: float) -> tuple[float, float]:
         return constant + t * (linear + 0.5 * curvature * t), linear + curvature * t
@@ -242,12 +241,12 @@ def quadratic_line(constant: float, linear: float, curvature: float) -> Line:
 
 
 def absolute_line(costs: Array, x0: Array, x1: Array) -> Line:
-    """Return t -> sum_j costs_j |x0_j + t (x1_j - x0_j)|; the kinks are where a term changes its sign."""
+    """Return t -> sum_j costs_j |x0_j + t (x1_j - x0_j)|, with a kink where a term changes its sign."""
     direction = x1 - x0
-    moving = np.flatnonzero((direction != 0.0) & (costs != 0.0))
-    rates = costs[moving] * np.abs(direction[moving])
+    varying = np.flatnonzero((direction != 0.0) & (costs != 0.0))
+    rates = costs[varying] * np.abs(direction[varying])
     with np.errstate(over="ignore"):
-        kinks = -x0[moving] / direction[moving]
+        kinks = -x0[varying] / direction[varying]
     ahead = (kinks > 0.0) & (kinks < np.inf)
 
     def evaluate(t: float) -> tuple[float, float]:
@@ -274,23 +273,23 @@ def shortfall_line(short: Array, shorter: Array, c: Array, level: float, rise: f
 
 
 _ENTRIES = 2**18
-"""Entries of a table of parts times kinks, because 2 MB fit into a cache."""
+"""Entries of a table with a row per part and a column per kink at most, because 2 MB fit into a cache."""
 
 
 def maximum_line(lines: Sequence[Line]) -> Line:
-    """Return the largest of several lines; its derivative is given if all lines give theirs."""
+    """Return the maximum of several lines; it has a derivative if all lines have one and no `newton`."""
     if len(lines) == 1:
         return lines[0]
     derivatives = [line.derivative for line in lines if line.newton is None and line.derivative is not None]
-    known = len(derivatives) == len(lines)
-    derivative = MaximumDerivative(tuple(lines), tuple(derivatives)) if known else None
+    all_given = len(derivatives) == len(lines)
+    derivative = MaximumDerivative(tuple(lines), tuple(derivatives)) if all_given else None
     costly = any(line.costly for line in lines)
     return Line(lambda t: max(line(t) for line in lines), derivative=derivative, costly=costly)
 
 
 @dataclass(frozen=True, eq=False)
 class MaximumDerivative(Derivative):
-    """The right derivative of the largest of several lines, whose derivatives are known."""
+    """The right derivative of the maximum of several lines, given their derivatives."""
 
     lines: tuple[Line, ...]
     derivatives: tuple[Derivative, ...]
@@ -306,7 +305,7 @@ class MaximumDerivative(Derivative):
 
 
 def envelope(parts: Sequence[PiecewiseLinear], values: Array, high: float) -> PiecewiseLinear:
-    """Return the right derivative of max_j phi_j on [start, high], from these of phi_j and phi_j(start)."""
+    """Return the right derivative of max_j phi_j on [start, high], given phi_j' and phi_j(start)."""
     start = parts[0].start
     knots = np.unique(np.concatenate([[start], *(part.kinks for part in parts)]))
     pieces: list[tuple[Array, Array, Array]] = []
@@ -332,10 +331,10 @@ def envelope(parts: Sequence[PiecewiseLinear], values: Array, high: float) -> Pi
 def _segments(
     parts: Sequence[PiecewiseLinear], values: Array, ends: Array
 ) -> tuple[tuple[Array, Array, Array], Array]:
-    """Return times, slopes and curvatures of the pieces of the maximum between the ends of intervals.
+    """Return the starts, slopes and curvatures of the pieces of the maximum, and the parts at the last end.
 
-    No part has a kink inside an interval; `values` are the values at the first end. The second answer is the
-    values at the last one.
+    `ends` are the ends of consecutive intervals, in which no part has a kink; `values` are the values of the
+    parts at the first end.
     """
     left, lengths = ends[:-1], np.diff(ends)
     slopes, curvatures = (np.array(rows) for rows in zip(*(_at(part, left) for part in parts), strict=True))
@@ -383,9 +382,9 @@ def _sums(entries: Array) -> Array:
 
 
 def _overtaken(below: Array, slope: Array, curvature: Array) -> Array:
-    """Return the first s > 0 from which below + slope s + curvature s^2 / 2 is positive; inf if none is.
+    """Return the first s > 0 after which below + slope s + curvature s^2 / 2 is positive, else inf.
 
-    `below` is at most 0; where it is 0, the slope is at most 0, and where that is 0, too, the curvature.
+    `below` is at most 0. If it is 0, the slope is at most 0; if both are 0, the curvature is at most 0.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         root = np.sqrt(slope * slope - 2.0 * curvature * below)
@@ -398,7 +397,7 @@ def _overtaken(below: Array, slope: Array, curvature: Array) -> Array:
 def _crossings(
     heights: Array, slopes: Array, curvatures: Array, left: float, length: float
 ) -> list[tuple[float, float, float]]:
-    """Return time, slope and curvature of the maximum from each crossing in an interval on."""
+    """Return start, slope and curvature of the piece of the maximum after each crossing in an interval."""
     found: list[tuple[float, float, float]] = []
     t, top = 0.0, int(np.lexsort((curvatures, slopes, heights))[-1])
     while True:

@@ -1,4 +1,4 @@
-"""The parameters of regularizers and feasible sets: checked, kept read-only, shown briefly."""
+"""Parameters of regularizers and feasible sets: checks, read-only copies, and short texts for a repr."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SHOWN = 3
 
 
 def read_only(array: Array) -> Array:
-    """Return a view of `array`, which shares its memory, that cannot be written to."""
+    """Return a read-only view of `array`, which shares its memory."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def set_fields(piece: Any, **values: Any) -> None:
-    """Give a frozen dataclass, while it is made, its checked fields."""
+    """Set fields of a frozen dataclass, for use in ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(piece, name, value)
 
@@ -38,8 +38,7 @@ def as_parameter(
     Raises
     ------
     InvalidInputError
-        If an entry is NaN, below `low` (or equal to it, with `low_open`), or infinite where that is not
-        allowed.
+        If an entry is NaN, below `low` (or equal to it, with `low_open`), or infinite (with `finite`).
     """
     if isinstance(value, Real | np.number) or not hasattr(value, "__len__"):
         return as_scalar(name, value, low=low, low_open=low_open, infinite=not finite)
@@ -56,7 +55,7 @@ def as_parameter(
 
 
 def as_optional_vector(name: str, value: Any, *, low: float = -math.inf) -> Array | None:
-    """Return None for None, else `value` as a read-only copy with finite entries of at least `low`."""
+    """Return None for None, else a read-only copy of a vector with finite entries of at least `low`."""
     if value is None:
         return None
     vector = as_parameter(name, as_vector(name, value), low=low)
@@ -64,7 +63,7 @@ def as_optional_vector(name: str, value: Any, *, low: float = -math.inf) -> Arra
 
 
 def common_dim(name: str, dim: int | None, **parameters: float | Array | None) -> int | None:
-    """Return the dimension on which `dim` and the vectors among `parameters` agree; None if there is none."""
+    """Return the common dimension of `dim` and the vectors among `parameters`; None if there are none."""
     sizes = {key: value.shape[0] for key, value in parameters.items() if isinstance(value, np.ndarray)}
     if dim is not None:
         sizes["dim"] = as_count(f"{name}.dim", dim)
@@ -75,7 +74,7 @@ def common_dim(name: str, dim: int | None, **parameters: float | Array | None) -
 
 
 def brief(value: Any) -> str:
-    """Show a parameter briefly: a constant vector as its constant, another by its first entries."""
+    """Return a short text for a parameter; of a vector, its first entries, or its constant."""
     if isinstance(value, float | np.floating):
         return f"{value:g}"
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -89,7 +88,7 @@ def brief(value: Any) -> str:
 
 
 def short_repr(self: Any) -> str:
-    """Return the constructor call of a dataclass without its defaults (but with `lam`); for ``__repr__``."""
+    """Return the constructor call of a dataclass, with `lam` and the fields that are not default."""
     shown = []
     for field in fields(self):
         value = getattr(self, field.name)
@@ -102,7 +101,7 @@ def short_repr(self: Any) -> str:
 
 
 def as_matrix(name: str, value: Any, *, columns: int | None = None) -> Any:
-    """Return a float64 matrix, dense and read-only or sparse in CSR form, not copied unless it has to be."""
+    """Return a float64 matrix, dense and read-only or sparse in CSR form, copied only if necessary."""
     matrix: Any
     if sparse.issparse(value):
         matrix = as_sparse(name, value)

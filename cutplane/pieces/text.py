@@ -1,4 +1,4 @@
-"""The text of a file: from a path or an open file, compressed or not, in any of the usual encodings."""
+"""The text of a file, given by a path or an open file, compressed or not, in one of the usual encodings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-
 
 
 def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
-    r"""Return a name for messages, and the contents in UTF-8 or an encoding without a mark.
+    r"""Return a name for messages, and the contents, decompressed if they are a gzip archive.
 
-    Contents compressed by gzip are recognised. A byte-order mark is removed, and line ends become ``\n``.
+    A file with a byte-order mark is converted to UTF-8 without the mark, and line ends become ``\n``.
 
     Raises
     ------
     InvalidInputError
-        If the argument is no file, an archive is damaged, or the contents are no text.
+        If the argument is no file, the archive is damaged, or the contents are no text.
     """
     if isinstance(path_or_file, str | os.PathLike):
         name = os.fspath(path_or_file)

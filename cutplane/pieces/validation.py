@@ -1,4 +1,4 @@
-"""Checks of user input; each raises one sentence that names the object, the value and the remedy."""
+"""Checks of user input; each error names the object, its value and a remedy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Array = NDArray[Any]
 
 
 def as_numbers(name: str, value: Any, *, finite: bool = True) -> Array:
-    """Return `value` as an array of float64: no NaN, and no infinity if `finite`; or `InvalidInputError`.
+    """Return `value` as an array of float64, or raise `InvalidInputError` if it has NaN or infinite entries.
 
-    Numbers of users are checked here and in `as_scalar`, and nowhere else. A float64 array is not copied.
+    Infinite entries are allowed unless `finite`. All numbers of users are checked here or in `as_scalar`. A
+    float64 array is not copied.
     """
     array = as_real(name, value)
     wrong = ~np.isfinite(array) if finite else np.isnan(array)
@@ -31,7 +32,7 @@ def as_numbers(name: str, value: Any, *, finite: bool = True) -> Array:
 
 
 def as_real(name: str, value: Any, *, keep_float32: bool = False) -> Array:
-    """Return `value` as an array of float64, or of float32 if it is one, without a look at its entries."""
+    """Return `value` as an array of float64, or of float32 with `keep_float32`; entries are not checked."""
     least = np.float32 if keep_float32 else np.float64
     if type(value) is np.ndarray and value.dtype in (least, np.float64):
         return value
@@ -49,7 +50,7 @@ def as_real(name: str, value: Any, *, keep_float32: bool = False) -> Array:
         held = f"{type(value).__name__} of dtype {array.dtype}"
         raise InvalidInputError(f"{name} must hold real numbers, got {held}; encode it as float64.")
     if array.dtype == least:
-        return array.astype(least, copy=False)  # a subclass, or not in the byte order of the machine
+        return array.astype(least, copy=False)  # a subclass, or an array in another byte order
     with np.errstate(over="ignore"):  # a longdouble beyond float64 becomes infinite
         return array.astype(np.float64)
 
@@ -59,7 +60,7 @@ def _is_real(entry: Any) -> bool:
 
 
 def refuse_masked(name: str, value: Any) -> None:
-    """Raise if a masked array, or one in a list, has masked entries, because numpy would read them."""
+    """Raise if a masked array, or a list of them, has masked entries, because numpy would use their data."""
     for part in value if isinstance(value, list | tuple) else (value,):
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             count = np.ma.count_masked(part)
@@ -96,9 +97,9 @@ def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = T
 def as_sparse(
     name: str, value: Any, formats: tuple[str, ...] = ("csr",), *, keep_float32: bool = False
 ) -> Any:
-    """Return a sparse array in one of the formats (else the first), of float64, copied only if it must be.
+    """Return a sparse array of float64 in one of the formats, by default the first; copied only if necessary.
 
-    Matrices of scipy's older classes, for which ``*`` is a product of matrices, become arrays.
+    Matrices of scipy's older classes become arrays, because ``*`` is the product of matrices for them.
     """
     if value.ndim != 2:
         raise InvalidInputError(f"{name} must have two dimensions, got shape {value.shape}.")
@@ -147,7 +148,7 @@ def as_scalar(
 ) -> float:
     """Return `value` as a float within the given range, or raise `InvalidInputError`.
 
-    An infinity is refused unless it has a meaning there: `infinite`.
+    Infinite values are allowed only with `infinite`.
     """
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidInputError(f"{name} must be a number, got {value!r}.")

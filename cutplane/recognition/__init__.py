@@ -1,4 +1,4 @@
-"""Models written for another library, read as problems of this one."""
+"""Models of another library, cvxpy, converted to problems of this one."""
 
 from cutplane.recognition.model import RecognisedModel, from_cvxpy
 

@@ -1,4 +1,4 @@
-"""Affine expressions as sums of scaled data matrices times variables, and sums of functions of their rows."""
+"""Affine expressions as sums of scaled data matrices times variables, and losses of their rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cutplane.recognition.losses import Curve, same
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """X @ source, with a matrix X of the user and a variable; without X, the linear part of an expression.
+    """X @ source for a matrix X and a variable; without X, the linear part of the expression `source`.
 
-    A bias, a scalar variable that is added to every row, is an expression.
+    A bias, which is a scalar variable that is added to every row, has no X.
     """
 
     source: Any
@@ -33,28 +33,28 @@ class Core:
         return isinstance(self.source, cp.Variable) and self.source.shape == ()
 
     def agrees(self, other: Core) -> bool:
-        """Tell whether another core is the same function."""
+        """Tell whether both cores are the same function."""
         return self.source is other.source and equal(self.X, other.X)
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """sum of scale * core over the parts, plus shift: the entries of an expression in column-major order."""
+    """The entries of an expression, in column-major order, as the sum of scale * core plus shift."""
 
     parts: tuple[tuple[Core, Array], ...]
     shift: Array
 
     @property
     def has_data(self) -> bool:
-        """Whether a matrix of constants is in it."""
+        """Whether it has a constant matrix."""
         return any(core.X is not None or has_matrix(core.source) for core, _ in self.parts)
 
     def times(self, factor: Array) -> Image:
-        """Return the product with a vector, entry by entry."""
+        """Return the elementwise product with a vector."""
         return Image(tuple((core, scale * factor) for core, scale in self.parts), self.shift * factor)
 
     def plus(self, other: Image) -> Image:
-        """Return the sum; equal cores are joined."""
+        """Return the sum; the scales of equal cores are added."""
         parts = list(self.parts)
         for core, scale in other.parts:
             where = _find(core, parts)
@@ -65,7 +65,7 @@ class Image:
         return Image(tuple(parts), self.shift + other.shift)
 
     def ratio(self, other: Image) -> Array | None:
-        """Return the factor of each row that gives the linear part of the other, if there is one."""
+        """Return factors of the rows with which the linear parts are equal; None if there are none."""
         if len(self.parts) != len(other.parts) or self.shift.size != other.shift.size:
             return None
         factor: Array | None = None
@@ -80,7 +80,7 @@ class Image:
         return factor
 
     def relation(self, other: Image) -> tuple[float, float] | None:
-        """Return the numbers a, not 0, and b with other = a self + b in every row; None if there are none."""
+        """Return numbers a != 0 and b with other = a self + b in every row; None if there are none."""
         ratio = self.ratio(other)
         if ratio is None or not same(ratio, ratio[0]) or not ratio[0]:
             return None
@@ -119,7 +119,7 @@ def image_of(expression: Any) -> Image:
 
 
 def _data(expression: Any) -> Core | None:
-    """Return X @ w, or w @ X', with a constant X and a variable that is a vector."""
+    """Return the core of X @ w or w @ X', for a constant X and a vector variable w; None for others."""
     left, right = expression.args
     constant, other, transposed = (left, right, False) if left.is_constant() else (right, left, True)
     if not (isinstance(other, cp.Variable) and constant.is_constant() and constant.is_real()):
@@ -131,7 +131,7 @@ def _data(expression: Any) -> Core | None:
 
 
 def has_matrix(expression: Any) -> bool:
-    """Tell whether a matrix of constants multiplies a variable in an expression."""
+    """Tell whether an expression has a product with a constant matrix."""
     if type(expression).__name__ == "MulExpression" and any(
         arg.is_constant() and arg.ndim == 2 and min(arg.shape) > 1 for arg in expression.args
     ):
@@ -140,7 +140,7 @@ def has_matrix(expression: Any) -> bool:
 
 
 def split_product(expression: Any) -> tuple[Any, Any]:
-    """Return the constant factor of a product or quotient and the other one; (None, None) if none is."""
+    """Return the constant factor of a product or quotient and the other factor, else (None, None)."""
     left, right = expression.args
     if type(expression).__name__ == "DivExpression":
         return (1.0 / dense(right.value), left) if right.is_constant() else (None, None)
@@ -166,7 +166,7 @@ def flat(value: Any, shape: tuple[int, ...]) -> Array:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Tell whether two matrices, or None, are the same."""
+    """Tell whether two matrices are equal; either may be None."""
     if a is b or a is None or b is None:
         return a is b
     if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
@@ -175,14 +175,14 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def at_zero(expression: Any) -> Array:
-    """Return the entries of an expression with all variables 0."""
+    """Return the entries of an expression where all variables are 0."""
     with _zeroed(expression.variables()):
         return flat(expression.value, expression.shape)
 
 
 @contextmanager
 def _zeroed(variables: Any) -> Iterator[None]:
-    """Give variables the value 0 for a while, whether or not their attributes allow it."""
+    """Set variables temporarily to 0, even if their attributes exclude it."""
     before = [variable.value for variable in variables]
     try:
         for variable in variables:
@@ -194,14 +194,14 @@ def _zeroed(variables: Any) -> Iterator[None]:
 
 
 def _find(core: Core, parts: Any) -> int | None:
-    return next((i for i, (known, _) in enumerate(parts) if known.agrees(core)), None)
+    return next((i for i, (other, _) in enumerate(parts) if other.agrees(core)), None)
 
 
 @dataclass(frozen=True, eq=False)
 class LossTerm:
-    """sum_i weight_i h(u_i), with u an image, and h a curve or the name of a smooth atom of cvxpy.
+    """sum_i weight_i h(u_i), where u is an image, and h a curve or the name of a smooth atom of cvxpy.
 
-    `expression` is the same sum in cvxpy.
+    `expression` is this sum in cvxpy.
     """
 
     function: Curve | str
@@ -218,7 +218,7 @@ class LossTerm:
         return float(constant), float(slope)
 
     def joined(self, new: LossTerm) -> LossTerm | None:
-        """Return the sum with another term as one term, if both are functions of the same data."""
+        """Return the sum with another term as one term, or None if they are functions of different data."""
         if not (self.image.has_data and new.image.has_data) or not isinstance(new.function, Curve):
             return None
         total = self.expression + new.expression
@@ -239,7 +239,7 @@ class LossTerm:
         return replace(self, function=curve, expression=total)
 
     def _folded(self, new: LossTerm) -> Image | None:
-        """Return the v = +-u with ln(1 + exp(v)) = ln(1 + exp(u)) - y u, if `new` is -y u with y = 0 or 1."""
+        """Return v = u or -u with ln(1 + exp(v)) = ln(1 + exp(u)) - y u, if `new` is -y u with y = 0 or 1."""
         line = new.linear
         ratio = self.image.ratio(new.image) if line and self.function == "logistic" else None
         if line is None or ratio is None or not self.weight.all():
@@ -254,25 +254,25 @@ class LossTerm:
 
 
 def stacked(terms: list[LossTerm]) -> list[LossTerm]:
-    """Return the terms with the terms of a single row, such as a loop over the examples, in one."""
+    """Stack similar terms of one row each, for example from a loop over the examples; keep the others."""
     groups: list[list[LossTerm]] = []
     others: list[LossTerm] = []
     for rows in terms:
         if rows.weight.size > 1 or any(core.X is None and not core.is_bias for core, _ in rows.image.parts):
             others.append(rows)
-        elif group := next((group for group in groups if _is_alike(group[0], rows)), None):
+        elif group := next((group for group in groups if _is_similar(group[0], rows)), None):
             group.append(rows)
         else:
             groups.append([rows])
     return [*others, *(group[0] if len(group) == 1 else _stack(group) for group in groups)]
 
 
-def _is_alike(known: LossTerm, new: LossTerm) -> bool:
-    """Tell whether two terms of a row each have one function of the same variables."""
-    h, k = known.function, new.function
-    alike = h.agrees(k) if isinstance(h, Curve) and isinstance(k, Curve) else h is k
-    sources = ([core.source.id for core, _ in rows.image.parts] for rows in (known, new))
-    return alike and next(sources) == next(sources)
+def _is_similar(one: LossTerm, other: LossTerm) -> bool:
+    """Tell whether two terms of one row each have the same function and the same variables."""
+    h, k = one.function, other.function
+    same_function = h.agrees(k) if isinstance(h, Curve) and isinstance(k, Curve) else h is k
+    sources = ([core.source.id for core, _ in rows.image.parts] for rows in (one, other))
+    return same_function and next(sources) == next(sources)
 
 
 def _stack(group: list[LossTerm]) -> LossTerm:
@@ -290,14 +290,14 @@ def _stack(group: list[LossTerm]) -> LossTerm:
 
 
 class Stack:
-    """The variables one after the other, each in column-major order; the last one may be negated.
+    """The concatenation x of the variables, each in column-major order; the last one may be negated.
 
     Attributes
     ----------
     variables : tuple of cvxpy.Variable
     dim : int
     variable : cvxpy.Variable
-        x for the remaining cvxpy expressions: the only variable of the model, or a new one.
+        x in the remaining cvxpy expressions: the only variable of the model, or a new variable.
     """
 
     def __init__(self, variables: Sequence[Any], last_sign: float = 1.0) -> None:
@@ -312,12 +312,12 @@ class Stack:
         self.variable = only if plain else cp.Variable(self.dim, name="x")
 
     def place(self, variable: Any) -> tuple[slice, float]:
-        """Return where a variable is in x, and -1 if x holds its negative, else 1."""
+        """Return the slice of a variable in x, and its sign in x, 1 or -1."""
         k = [mine.id for mine in self.variables].index(variable.id)  # a deep copy has other ids
         return self._slices[k], self._signs[k]
 
     def matrix(self, expression: Any) -> Any:
-        """Return A, sparse, of an affine expression A x + b in column-major order."""
+        """Return the sparse matrix A of an affine expression A x + b in column-major order."""
         with _zeroed(expression.variables()):
             gradients = expression.grad
         total: Any = sparse.csr_array((expression.size, self.dim))
@@ -329,14 +329,14 @@ class Stack:
         return total
 
     def columns(self, matrix: Any, where: slice) -> Any:
-        """Return a sparse matrix with a column for each entry of x, from some of its columns."""
+        """Return a sparse matrix with a column for each entry of x, given its columns in a slice."""
         block: Any = sparse.coo_array(matrix)
         rows, columns = block.coords
         shape = (block.shape[0], self.dim)
         return sparse.csr_array((block.data, (rows, columns + where.start)), shape=shape)
 
     def substituted(self, piece: Any) -> Any:
-        """Return an expression or a constraint of `variable`."""
+        """Return an expression or a constraint as a function of `variable`."""
         if self.variables[0] is self.variable:
             return piece
         for variable in piece.variables():
@@ -347,11 +347,11 @@ class Stack:
         return piece
 
     def entries(self) -> Array:
-        """Return x of the present values of the variables."""
+        """Return x for the current values of the variables."""
         return np.concatenate([self.place(v)[1] * np.ravel(v.value, order="F") for v in self.variables])
 
     def store(self, x: Array | None) -> None:
-        """Give the variables the values in x; None removes their values."""
+        """Set the variables to their values in x; None removes their values."""
         for variable in self.variables:
             where, sign = self.place(variable)
             value = None if x is None else np.reshape(sign * x[where], variable.shape, order="F")

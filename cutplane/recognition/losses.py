@@ -1,4 +1,4 @@
-"""Piecewise quadratic functions of one variable, and the losses, with targets and weights, that they are."""
+"""Piecewise quadratic functions of one variable, and their losses, targets and weights."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cutplane.pieces.validation import Array
 
 _MARGIN_LOSSES = scalar.Hinge(), scalar.SquaredHinge(), scalar.ModifiedHuber()
 _SAME = 1e-12
-"""Relative difference of equal numbers of a model, because they are rounded in different ways."""
+"""Relative difference below which two numbers of a model are equal, because they have rounding errors."""
 
 
 def same(a: Array | float, b: Array | float, size: float = 0.0) -> bool:
-    """Tell whether arrays agree up to rounding of their largest entries, or of numbers of a given size."""
+    """Tell whether arrays agree up to rounding errors of their largest entries, or of numbers of `size`."""
     largest = max(size, np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
     return bool((np.abs(np.subtract(a, b)) <= _SAME * largest).all())
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """u -> c_0 + c_1 u + c_2 u^2, with other coefficients in each of the intervals between the knots."""
+    """u -> c_0 + c_1 u + c_2 u^2, with a row of coefficients for each interval between the knots."""
 
     knots: Array
     coefficients: Array
@@ -37,12 +37,12 @@ class Curve:
 
     @property
     def is_line(self) -> bool:
-        """Whether the function is linear, with a constant."""
+        """Whether the function is affine."""
         return not self.knots.size and not self.coefficients[0, 2]
 
     @property
     def degree(self) -> int | None:
-        """The p = 1 or 2 with h(c u) = c^p h(u) for c > 0; else None."""
+        """The degree p = 1 or 2 of a homogeneous function, h(c u) = c^p h(u) for c > 0; else None."""
         if self.knots.any():
             return None
         powers = np.flatnonzero(self.coefficients.any(axis=0))
@@ -66,14 +66,14 @@ class Curve:
         )
 
     def of(self, slope: float, shift: float = 0.0) -> Curve:
-        """Return the function of slope u + shift; the slope is not 0."""
+        """Return u -> h(slope u + shift), for a nonzero slope."""
         c0, c1, c2 = self.coefficients.T
         found = [c0 + shift * (c1 + shift * c2), slope * (c1 + 2.0 * shift * c2), slope**2 * c2]
         order = 1 if slope > 0.0 else -1
         return Curve((self.knots[::order] - shift) / slope, np.stack(found, axis=1)[::order])
 
     def times(self, factor: float) -> Curve:
-        """Return the multiple."""
+        """Return the product with a number."""
         return Curve(self.knots, factor * self.coefficients)
 
     def plus(self, other: Curve) -> Curve:
@@ -84,7 +84,7 @@ class Curve:
         return _merged(knots, np.where(cancelled, 0.0, a + b))
 
     def maximum(self, other: Curve) -> Curve:
-        """Return the larger one of two functions at each u."""
+        """Return the pointwise maximum."""
         knots = np.union1d(self.knots, other.knots)
         ends = np.concatenate([[-np.inf], knots, [np.inf]])
         gaps = self._on(knots) - other._on(knots)
@@ -105,7 +105,7 @@ class Curve:
         return None if c2.any() else Curve(self.knots, np.stack([c0**2, 2.0 * c0 * c1, c1**2], axis=1))
 
     def _on(self, knots: Array) -> Array:
-        """Return the coefficients on the intervals between more knots."""
+        """Return the coefficients on the intervals between given knots, a superset of the knots."""
         return self.coefficients[np.searchsorted(self.knots, _middles(knots))]
 
 
@@ -122,7 +122,7 @@ def _middles(knots: Array) -> Array:
 
 
 def _merged(knots: Array, coefficients: Array) -> Curve:
-    """Return the function without the knots where nothing changes."""
+    """Return the function without knots between equal coefficients."""
     kept = [j for j in range(knots.size) if not same(coefficients[j], coefficients[j + 1])]
     return Curve(knots[kept], coefficients[[*kept, knots.size]])
 
@@ -138,18 +138,18 @@ class _Outlined:
 
 
 class PiecewiseLoss(_Outlined, ScalarLoss):
-    """A piecewise quadratic function of the residual t - y that has no name."""
+    """A piecewise quadratic function of the residual t - y without a name."""
 
 
 class PiecewiseMarginLoss(_Outlined, MarginLoss):
-    """A piecewise quadratic function of the margin y t that has no name."""
+    """A piecewise quadratic function of the margin y t without a name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """sum_i weight_i loss(factor_i t_i, y_i) + constant, the sum over rows with predictions t.
+    """sum_i weight_i loss(factor_i t_i, y_i) + constant, for rows with predictions t.
 
-    `factor` is None where it is 1 for each row.
+    `factor` is None if it is 1 for all rows.
     """
 
     loss: ScalarLoss
@@ -160,7 +160,7 @@ class Fit:
 
 
 def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit | None:
-    """Return sum_i weight_i h(scale_i t_i + shift_i) as a loss, or None if it is none."""
+    """Return sum_i weight_i h(scale_i t_i + shift_i) as a weighted loss; None if it is no loss."""
     if isinstance(function, str):
         if function == "logistic" and shift.any():
             return None
@@ -188,9 +188,9 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
     elif same(shift, shift[0]):
         for sign in (-1.0, 1.0):
             margin = function.of(sign, float(shift[0]))
-            known = next((loss for loss in _MARGIN_LOSSES if _multiple(margin, loss) is not None), None)
-            if known is not None:
-                return _with_constant(known, sign * scale, weight, margin, factor)
+            named = next((loss for loss in _MARGIN_LOSSES if _multiple(margin, loss) is not None), None)
+            if named is not None:
+                return _with_constant(named, sign * scale, weight, margin, factor)
         if not same(scale, scale[0]):
             margin = function.of(-1.0, float(shift[0]))
             return _with_constant(PiecewiseMarginLoss(*_outline(margin)), -scale, weight, margin, factor)
@@ -210,7 +210,7 @@ def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit
 
 
 def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, factor: Array | None) -> Fit:
-    """Return the fit of a curve that is a multiple of a loss, plus a constant."""
+    """Return the fit of a curve that is a multiple of a loss plus a constant."""
     multiple = _multiple(curve, loss)
     assert multiple is not None
     zero, size = np.zeros(1), float(np.abs(curve.coefficients).max())
@@ -220,11 +220,11 @@ def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, fact
 
 
 def _multiple(curve: Curve, loss: ScalarLoss) -> float | None:
-    """Return c with curve = c loss + a constant, as functions of the residual or the margin; None if not."""
-    known = _curve(loss)
-    if known.knots.shape != curve.knots.shape or not same(known.knots, curve.knots):
+    """Return c > 0 with curve = c loss + a constant, as functions of residual or margin, else None."""
+    other = _curve(loss)
+    if other.knots.shape != curve.knots.shape or not same(other.knots, curve.knots):
         return None
-    ours, theirs = curve.coefficients[:, 1:], known.coefficients[:, 1:]
+    ours, theirs = curve.coefficients[:, 1:], other.coefficients[:, 1:]
     where = np.unravel_index(np.abs(theirs).argmax(), theirs.shape)
     factor = float(ours[where] / theirs[where])
     return factor if factor > 0.0 and same(ours, factor * theirs) else None
@@ -247,7 +247,7 @@ def _outline(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...], tuple[
 
 
 def _named(curve: Curve) -> list[ScalarLoss]:
-    """Return the losses with a name that the curve may be a multiple of, by its knots."""
+    """Return the named losses whose multiple the curve may be, by its knots."""
     if not curve.knots.size:
         return [scalar.Squared()]
     if curve.knots.size == 1:
@@ -258,5 +258,5 @@ def _named(curve: Curve) -> list[ScalarLoss]:
 
 
 def _rounded(parameter: float) -> float:
-    """Return the parameter of a loss without the digits that are rounding error."""
+    """Return the parameter of a loss, rounded to 12 digits, because the others are rounding errors."""
     return float(f"{parameter:.12g}")

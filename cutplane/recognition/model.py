@@ -1,4 +1,4 @@
-"""cvxpy models as problems, solved and written back."""
+"""Problems from cvxpy models; solutions are written back to the variables of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cutplane.result import Result
 
 _WIDTH = 80
-"""Characters of a term in a repr at most, because usual terminals have lines of 80."""
+"""Characters of a term in a repr at most, because terminals often have 80 columns."""
 _ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds", "symmetric", "PSD", "NSD")
 
 
@@ -25,16 +25,16 @@ class RecognisedModel:
     Attributes
     ----------
     problem : Problem
-        minimise f(x) + g(x) over X, with x the entries of all variables of the model, each variable in
-        column-major order.
+        minimise f(x) + g(x) over X, where x is the vector of the entries of all variables of the model, each
+        variable in column-major order.
     variables : tuple of cvxpy.Variable
-        In their order in x.
+        The variables, in their order in x.
     sign : float
         1 for a model that minimises, -1 for one that maximises.
     constant : float
-        Constant that the pieces omit: the objective of the model is ``sign * (f(x) + g(x) + constant)``.
+        The constant of the objective, which is ``sign * (f(x) + g(x) + constant)``.
     unrecognised : tuple of cvxpy.Expression
-        The terms of the objective that cvxpy evaluates, in a `CvxpyRisk` or a `CvxpyRegularizer`.
+        The terms of the objective in a `CvxpyRisk` or a `CvxpyRegularizer`.
     result : Result or None
         Result of the last `solve`.
 
@@ -78,12 +78,12 @@ class RecognisedModel:
         return None if self.result is None else self.sign * (self.result.objective + self.constant)
 
     def solve(self, **options: Any) -> Result:
-        """Solve, and give the variables of the model their optimal values.
+        """Solve the problem, and set the variables of the model to their optimal values.
 
         Parameters
         ----------
         **options
-            Passed to `Problem.solve`. The tolerance is one of the objective without the constant.
+            Passed to `Problem.solve`. The tolerance is relative to the objective without the constant.
 
         Returns
         -------
@@ -98,30 +98,35 @@ class RecognisedModel:
         return self.sign * (self.problem.objective(x) + self.constant)
 
     def entries(self) -> Array:
-        """Return x of the present values of the variables, such as a start ``x0``."""
+        """Return x for the current values of the variables, for example as a start ``x0``."""
         return self._stack.entries()
 
 
 def from_cvxpy(model: Any) -> RecognisedModel:
-    """Read a cvxpy model as a problem of this library, with a loss of data as a risk, for example.
+    """Convert a cvxpy model to a problem of this library, with a fast risk for each loss of data.
 
-    Terms of affine images of the variables that are sums over rows of a piecewise quadratic, logistic or
-    exponential function become a `LinearRisk` on the data of the model, whatever their spelling: hinge and
-    squared hinge, absolute, quantile, epsilon-insensitive, squared and Huber losses, and those without a
-    name; the likelihood of classes, written with ``log_sum_exp``, a `MulticlassRisk`. A scalar variable that
-    is added to each row is the intercept. Norms and squares of the variables become `L1`, `L2`, `ElasticNet`
-    or `QuadraticForm`; bounds a `Box`, linear constraints a `Polyhedron`. cvxpy evaluates all others: they
-    become a `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`.
+    The following terms and constraints are recognised, in all usual spellings:
+
+    * a sum over the rows of an affine image of a piecewise quadratic, logistic or exponential function
+    becomes
+      a `LinearRisk` on the data of the model. Examples are the hinge, squared hinge, absolute, quantile,
+      epsilon-insensitive, squared and Huber losses; a scalar variable that is added to each row becomes the
+      intercept;
+    * the likelihood of classes, written with ``log_sum_exp``, becomes a `MulticlassRisk`;
+    * norms and squares of the variables become `L1`, `L2`, `ElasticNet` or `QuadraticForm`;
+    * bounds become a `Box`, and linear constraints a `Polyhedron`.
+
+    All others become a `CvxpyRegularizer`, `CvxpyRisk` or `CvxpySet`, which cvxpy evaluates.
 
     Parameters
     ----------
     model : cvxpy.Problem
-        Convex by cvxpy's rules (DCP). Its parameters are taken at their present values.
+        Convex by cvxpy's rules (DCP). Its parameters have their current values.
 
     Returns
     -------
     RecognisedModel
-        Its `repr` says what was recognised; ``solve`` sets the values of the variables.
+        Its `repr` lists the recognised pieces; ``solve`` sets the values of the variables.
 
     Raises
     ------
@@ -183,6 +188,6 @@ def _check_variables(variables: list[Any]) -> None:
         ]
         if unsupported:
             raise InvalidInputError(
-                f"from_cvxpy cannot have variables with the attribute {unsupported[0]}, but "
-                f"{variable.name()} has it: problems are convex, in real vectors."
+                f"{variable.name()} has the attribute {unsupported[0]}, which from_cvxpy does not support; "
+                "write the model with real variables without it."
             )

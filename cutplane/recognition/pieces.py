@@ -1,4 +1,4 @@
-"""The pieces of a problem, from the terms and constraints of a model."""
+"""The risk, the regularizer and the feasible set, from the terms and constraints of a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ABSOLUTE = line(0.0, 1.0).maximum(line(0.0, -1.0))
 
 
 def assembled(model: Any, sign: float) -> tuple[Problem, float, tuple[Any, ...], Stack]:
-    """Return the problem, the constant that it omits, the terms that cvxpy evaluates, and the variables."""
+    """Return the problem, the constant of the objective, the unrecognised terms, and the variables."""
     reading = read(model.objective.expr, sign)
     stack = _stacked(model.variables(), reading)
     penalty, constant = _Penalty(stack), reading.constant
@@ -93,7 +93,7 @@ def assembled(model: Any, sign: float) -> tuple[Problem, float, tuple[Any, ...],
 
 
 def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
-    """Return the variables in the order in which a bias is an intercept: last, and with the sign it has."""
+    """Return the variables, with a bias last and with its sign, because it is then an intercept."""
     last, sign = next(filter(None, (_bias(rows.image) for rows in reading.rows)), (None, 1.0))
     first = [variable for variable in variables if variable is not last]
     return Stack(first if last is None else [*first, last], sign)
@@ -103,7 +103,7 @@ def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
 
 
 def _linear_risk(rows: LossTerm, stack: Stack) -> tuple[LinearRisk, float] | None:
-    """Return rows as (risk, constant), with the user's matrix if it fits x; None if they are no loss."""
+    """Return rows as (risk, constant), with the matrix of the model if possible; None if they are no loss."""
     image, bias = rows.image, _bias(rows.image)
     data = next(((core, scale) for core, scale in image.parts if core.X is not None), image.parts[0])
     scale = data[1] if bias or len(image.parts) == 1 else None
@@ -128,13 +128,13 @@ def _linear_risk(rows: LossTerm, stack: Stack) -> tuple[LinearRisk, float] | Non
 
 
 def _weights(weight: Array) -> tuple[bool, Array | None]:
-    """Return whether weights are equal and sum to 1, and the weights; None for a mean and a plain sum."""
+    """Return whether all weights are 1/m, and the weights; None if all are 1/m or all are 1."""
     mean = same(weight * weight.size, 1.0)
     return mean, None if mean or same(weight, 1.0) else weight
 
 
 def _bias(image: Image) -> tuple[Any, float] | None:
-    """Return (b, 1) for rows X w + b, (b, -1) for X w - b, up to a scale of each row; None for others."""
+    """Return (b, 1) for rows X w + b and (b, -1) for X w - b, up to a scale of each row; None for others."""
     if len(image.parts) != 2:
         return None
     (core, a), (bias, b) = sorted(image.parts, key=lambda part: part[0].is_bias)
@@ -145,7 +145,7 @@ def _bias(image: Image) -> tuple[Any, float] | None:
 
 
 def _matrix(image: Image, stack: Stack, without: Array | None = None) -> Any:
-    """Return the linear part of an image, with a column for each entry of x; without a scale of all parts."""
+    """Return the matrix of an image, with a column for each entry of x, divided by the scale `without`."""
     m, blocks = image.shift.size, []
     for core, scale in image.parts:
         where, matrix = _columns(core, m, stack)
@@ -165,7 +165,7 @@ def _matrix(image: Image, stack: Stack, without: Array | None = None) -> Any:
 
 
 def _columns(core: Core, m: int, stack: Stack) -> tuple[slice, Any]:
-    """Return the columns of a core, and its matrix there."""
+    """Return the slice of x that a core depends on, and its matrix."""
     if core.X is None and not core.is_bias:
         return slice(0, stack.dim), stack.matrix(core.source)
     where, sign = stack.place(core.source)
@@ -182,7 +182,7 @@ def _scaled(matrix: Any, factors: Array) -> Any:
 def _multiclass_risk(
     scores: Scores, rows: list[LossTerm], stack: Stack
 ) -> tuple[MulticlassRisk, LossTerm] | None:
-    """Return the risk of scores minus the scores of the observed classes, and the rows with the latter."""
+    """Return the risk of scores minus the scores of the observed classes, and the rows of the latter."""
     if [v.id for v in stack.variables] != [scores.variable.id] or not (scores.weight > 0.0).all():
         return None
     for term in rows:
@@ -195,13 +195,13 @@ def _multiclass_risk(
 
 
 def _labels(scores: Scores, rows: LossTerm) -> Array | None:
-    """Return the class whose score the rows take from each example; None if they are another function."""
+    """Return the class whose score the rows subtract for each example; None if they do something else."""
     if not rows.linear or len(rows.image.parts) != 1:
         return None
     core, scale = rows.image.parts[0]
-    known = score_matrix(core.source) if core.X is None else None
+    factors = score_matrix(core.source) if core.X is None else None
     constant, slope = rows.linear
-    if known is None or known[1] is not scores.variable or not equal(known[0], scores.X):
+    if factors is None or factors[1] is not scores.variable or not equal(factors[0], scores.X):
         return None
     if constant or rows.image.shift.any():
         return None
@@ -215,7 +215,7 @@ def _labels(scores: Scores, rows: LossTerm) -> Array | None:
 
 
 class _Penalty:
-    """<absolute, |x|> + <square, x^2> + x'Qx + <tilt, x> + constant, collected term by term."""
+    """<absolute, |x|> + <square, x^2> + x'Qx + <tilt, x> + constant, added term by term."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -224,7 +224,7 @@ class _Penalty:
         self.constant = 0.0
 
     def takes(self, rows: LossTerm) -> bool:
-        """Add rows, if they are of this kind; tell whether they are."""
+        """Add rows if they are such terms; tell whether they were added."""
         curve, shift = rows.function, rows.image.shift
         if not isinstance(curve, Curve) or (rows.weight < 0.0).any():
             return False
@@ -245,7 +245,7 @@ class _Penalty:
         return True
 
     def takes_form(self, weight: float, expression: Any) -> bool:
-        """Add weight u'P u with an affine u, a cvxpy expression; tell whether its matrix was added."""
+        """Add weight u'P u for an affine expression u; tell whether it was added."""
         inner, form = expression.args
         matrix = self._stack.matrix(inner)
         if not _is_selection(matrix) or not form.is_constant():
@@ -264,7 +264,7 @@ class _Penalty:
         self._form = total if sparse.issparse(total) else np.asarray(total)
 
     def regularizer(self) -> Regularizer | None:
-        """Return the piece; None if there is no term."""
+        """Return the sum of the terms without constants; None if there are none."""
         l1 = L1(*_factored(self._absolute)) if self._absolute.any() else None
         other: Any
         if self._form is not None:
@@ -315,8 +315,8 @@ def _feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
     for constraint in [*chain.from_iterable(map(_bounded, constraints)), *shapes]:
         kind, args = type(constraint).__name__, constraint.args
         expression = args[0] - args[1] if len(args) == 2 else -args[0] if kind == "NonNeg" else args[0]
-        known = kind in ("Inequality", "Equality", "Zero", "NonPos", "NonNeg")
-        if not known or not expression.is_affine():
+        is_linear = kind in ("Inequality", "Equality", "Zero", "NonPos", "NonNeg") and expression.is_affine()
+        if not is_linear:
             others.append(stack.substituted(constraint))
             continue
         equal_sides, image = kind in ("Equality", "Zero"), image_of(expression)
@@ -338,7 +338,7 @@ def _feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
 
 
 def _bounded(constraint: Any) -> list[Any]:
-    """Return the entries of a constraint that no infinite side makes void, as in x <= inf, as constraints."""
+    """Return a constraint without its void entries, such as x_j <= inf; an empty list if all are void."""
     if type(constraint).__name__ != "Inequality":
         check_numbers("The model", constraint)
         return [constraint]
@@ -348,7 +348,7 @@ def _bounded(constraint: Any) -> list[Any]:
             void |= dense(side.value) == infinite
             if (dense(side.value) == -infinite).any():
                 raise InvalidInputError(
-                    f"The constraint {constraint} holds nowhere, because one side is {-infinite}."
+                    f"The constraint {constraint} is infeasible, because one side is {-infinite}; correct it."
                 )
         else:
             check_numbers("The model", side)
@@ -360,7 +360,7 @@ def _bounded(constraint: Any) -> list[Any]:
 
 
 def _tighten(A: Any, b: Array, equal_sides: bool, lower: Array, upper: Array) -> None:
-    """Tighten the sides of a box to rows with one entry each."""
+    """Tighten the bounds of a box by rows with one entry each."""
     rows = sparse.csr_array(A)
     rows.eliminate_zeros()
     sides, entries = b / rows.data, rows.data
@@ -372,7 +372,7 @@ def _tighten(A: Any, b: Array, equal_sides: bool, lower: Array, upper: Array) ->
 
 
 def _attributes(stack: Stack) -> tuple[Array, Array, list[Any]]:
-    """Return the sides of the box and the constraints of matrices that the variables declare."""
+    """Return the bounds and the constraints on matrices from the attributes of the variables."""
     lower, upper = np.full(stack.dim, -np.inf), np.full(stack.dim, np.inf)
     shapes = []
     for variable in stack.variables:

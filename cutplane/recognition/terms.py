@@ -1,7 +1,7 @@
-"""The objective of a model as a sum of rows, quadratic forms, scores of classes, and other terms.
+"""The objective of a model as a sum of losses, quadratic forms, scores of classes, and other terms.
 
-A table for each way in which expressions are read: the arguments that a linear expression sums, the function
-of one variable that an atom applies to each entry, and the atoms that sum the entries.
+Three tables describe the atoms of cvxpy: `_SUMS` has the terms of linear expressions, `_ATOMS` and
+`_COMBINED` the functions of one variable that are applied to each entry.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NORMS = ("norm1", "pnorm", "Pnorm", "PnormApprox")
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """sum_i weight_i ln sum_k exp((X W)_ik), with a matrix X of the user and a matrix variable W.
+    """sum_i weight_i ln sum_k exp((X W)_ik), for a matrix X and a matrix variable W.
 
-    `expression` is the same sum in cvxpy.
+    `expression` is this sum in cvxpy.
     """
 
     X: Any
@@ -46,7 +46,7 @@ class Scores:
 
 @dataclass(eq=False)
 class Reading:
-    """The terms of an objective: constant + rows + quadratic forms + scores + others.
+    """The terms of an objective, whose sum it is.
 
     Attributes
     ----------
@@ -63,35 +63,35 @@ class Reading:
 
 
 def read(expression: Any, sign: float) -> Reading:
-    """Return a scalar expression, times 1 or -1, as a sum; rows of equal data are joined."""
+    """Return the terms of a scalar expression times `sign`; losses of equal data become one term."""
     reading = Reading()
-    _walk(reading, expression, np.full(1, sign))
-    together: list[LossTerm] = []
+    _collect(reading, expression, np.full(1, sign))
+    joined: list[LossTerm] = []
     for rows in sorted(stacked(reading.rows), key=lambda rows: rows.linear is not None):
-        for i, known in enumerate(together):
-            if (both := known.joined(rows)) is not None:
-                together[i] = both
+        for i, other in enumerate(joined):
+            if (both := other.joined(rows)) is not None:
+                joined[i] = both
                 break
         else:
-            together.append(rows)
-    reading.rows = together
+            joined.append(rows)
+    reading.rows = joined
     return reading
 
 
-def _walk(reading: Reading, expression: Any, weight: Array) -> None:
-    """Add sum_i weight_i expression_i, in column-major order."""
+def _collect(reading: Reading, expression: Any, weight: Array) -> None:
+    """Add the terms of sum_i weight_i expression_i, in column-major order."""
     kind, args = type(expression).__name__, expression.args
     if expression.is_constant():
         reading.constant += float(weight @ flat(expression.value, expression.shape))
     elif summed := _SUMS.get(kind, _none)(expression, weight):
         for part, each in summed:
-            _walk(reading, part, each if part.size == each.size else each.sum(keepdims=True))
+            _collect(reading, part, each if part.size == each.size else each.sum(keepdims=True))
     elif rows := _rows(expression, kind, weight):
         reading.rows.append(rows)
     elif kind == "QuadForm" and args[0].is_affine() and weight[0] > 0.0:
         reading.quadratics.append((float(weight[0]), expression))
-    elif kind == "log_sum_exp" and expression.axis == 1 and (known := score_matrix(args[0])):
-        reading.scores.append(Scores(*known, weight, _weighted(expression, weight)))
+    elif kind == "log_sum_exp" and expression.axis == 1 and (factors := score_matrix(args[0])):
+        reading.scores.append(Scores(*factors, weight, _weighted(expression, weight)))
     else:
         reading.others.append(_weighted(expression, weight))
 
@@ -104,11 +104,11 @@ def _none(*_: Any) -> None:
 
 
 def _terms(expression: Any, weight: Array) -> _Parts:
-    """Return the terms of a sum, but not of affine rows, which are one image."""
+    """Return the terms of a sum; None for a vector of affine entries, because it is one image."""
     if expression.size > 1 and expression.is_affine():
         return None
-    together = all(arg.size in (1, expression.size) for arg in expression.args)
-    return [(arg, weight) for arg in expression.args] if together else None
+    compatible = all(arg.size in (1, expression.size) for arg in expression.args)
+    return [(arg, weight) for arg in expression.args] if compatible else None
 
 
 def _product(expression: Any, weight: Array) -> _Parts:
@@ -141,7 +141,7 @@ def _reshaped(expression: Any, weight: Array) -> _Parts:
 
 
 def _two_exponentials(expression: Any, weight: Array) -> _Parts:
-    """Return u and logistic(v - u) of ln(exp(u) + exp(v)), entry by entry, with affine u and v."""
+    """Return the terms u and logistic(v - u) of ln(exp(u) + exp(v)), for affine u and v."""
     stack = expression.args[0]
     along = {"Vstack": 0, "Hstack": 1}.get(type(stack).__name__)
     if along is None or not stack.is_affine() or (expression.size > 1 and expression.axis != along):
@@ -165,11 +165,11 @@ _SUMS: dict[str, Callable[[Any, Array], _Parts]] = {
     "Reshape": _reshaped,
     "log_sum_exp": _two_exponentials,
 }
-"""Expressions that are sums: the expressions and weights of their terms, or None if they are not read so."""
+"""The expressions and weights of the terms of a sum, by the name of the atom; None if it is no such sum."""
 
 
 def _rows(expression: Any, kind: str, weight: Array) -> LossTerm | None:
-    """Return rows of an expression: its entries, or the entries that an atom sums."""
+    """Return the loss term of an expression, a function of each entry or the sum of a function; else None."""
     if kind in ("exp", "logistic") and expression.args[0].is_affine():
         return LossTerm(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
     inner, outer = _summed(expression, kind) or (expression, None)
@@ -182,7 +182,7 @@ def _rows(expression: Any, kind: str, weight: Array) -> LossTerm | None:
 
 
 def _summed(expression: Any, kind: str) -> tuple[Any, Callable[[Curve], Curve | None]] | None:
-    """Return u and h of an atom that is sum_i h(u_i)."""
+    """Return u and h of an atom that is sum_i h(u_i); None for others."""
     if expression.shape != () or not expression.args:
         return None
     inner = expression.args[0]
@@ -209,7 +209,7 @@ def _weighted(expression: Any, weight: Array) -> Any:
 
 
 def _function(expression: Any) -> tuple[Curve, Image | None] | None:
-    """Return (h, u) if every entry of the expression is the same function h of the entry of an image u.
+    """Return (h, u) if the expression is a function h applied to each entry of an image u; else None.
 
     The image of a constant is None.
     """
@@ -238,7 +238,7 @@ def _function(expression: Any) -> tuple[Curve, Image | None] | None:
 
 
 def _huber(h: Curve, m: float) -> Curve | None:
-    """Return u^2 if |u| <= m, else 2 m |u| - m^2, of a linear function u."""
+    """Return the function u^2 if |u| <= m, else 2 m |u| - m^2, of a linear function u; None for others."""
     if not h.is_line:
         return None
     constant, slope, _ = h.coefficients[0]
@@ -250,14 +250,14 @@ _ATOMS: dict[str, Callable[[Curve], Curve | None]] = {
     "NegExpression": lambda h: h.times(-1.0),
     "abs": lambda h: h.maximum(h.times(-1.0)),
 }
-"""Atoms of one argument without a parameter, applied to a function of one variable."""
+"""Atoms of one argument without a parameter, as maps of functions of one variable."""
 
 _COMBINED: dict[str, Callable[[Curve, Curve], Curve]] = {
     "AddExpression": Curve.plus,
     "maximum": Curve.maximum,
     "minimum": lambda h, k: h.times(-1.0).maximum(k.times(-1.0)).times(-1.0),
 }
-"""Atoms of several arguments, which must be functions of one image."""
+"""Atoms of several arguments that are functions of the same image."""
 
 
 def _combined(expression: Any, combine: Callable[[Curve, Curve], Curve]) -> tuple[Curve, Image | None] | None:
@@ -279,7 +279,7 @@ def _combined(expression: Any, combine: Callable[[Curve, Curve], Curve]) -> tupl
 
 
 def score_matrix(expression: Any) -> tuple[Any, Any] | None:
-    """Return (X, W) of an expression X @ W with a constant X and a matrix variable W; None of others."""
+    """Return (X, W) for an expression X @ W with a constant X and a matrix variable W; None for others."""
     if type(expression).__name__ != "MulExpression" or expression.ndim != 2:
         return None
     left, right = expression.args

@@ -1,4 +1,4 @@
-"""Sums, linear images and parts of regularizers; penalties of differences."""
+"""Sums and linear images of regularizers, regularizers of some coordinates, and penalties of differences."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _SEPARABLE = Capability.SEPARABLE, Capability.QUADRATIC
 class RegularizerSum(Regularizer):
     """g(x) = lam sum_j g_j(x); written ``L1(0.1) + L2(0.1)``.
 
-    Its `lam` is a factor of all terms: `Problem.path` keeps their proportions. A sum of diagonal quadratics
-    and l1 norms, of all coordinates or of some, has the closed forms that `ElasticNet` has.
+    Its `lam` is a factor of all terms, so that `Problem.path` keeps their proportions. A sum of diagonal
+    quadratics and l1 norms, of all or of some coordinates, has the same closed forms as `ElasticNet`.
 
     Parameters
     ----------
     terms : tuple of Regularizer
-        Those of sums are taken in place of the sums when regularizers are added.
+        The g_j; the operator ``+`` replaces a sum by its terms.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -98,7 +98,7 @@ class RegularizerSum(Regularizer):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that not every term offers."""
+        """The capabilities that the sum lacks because a term lacks them."""
         missing = not_offered(self._terms, _OF_ALL)
         if not all(map(has_slope, self._terms)):
             missing += (Capability.LINE,)
@@ -145,10 +145,10 @@ class RegularizerSum(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> in closed form.
+        """Return the minimum of g(x) + <v, x> in closed form, or None.
 
-        Separable terms have one together. In a sum with others, each function must act on coordinates that no
-        other one has, and the set must be a box. None otherwise.
+        The separable terms form one separable function. If there are other terms, all these functions must
+        depend on disjoint sets of coordinates, and the feasible set must be a box.
         """
         form, others = self._parts(v.shape[0])
         if form is not None and not others:
@@ -180,7 +180,7 @@ class RegularizerSum(Regularizer):
         return {}
 
     def _parts(self, dim: int) -> tuple[SeparableForm | None, list[tuple[Array, Closed]]]:
-        """Return the sum of the separable terms, and the coordinates and closed forms of the others."""
+        """Return the sum of the separable terms, and (coordinates, closed form) of each other term."""
         if dim not in self._parts_by_dim:
             separable, others = [], []
             for term in self._terms:
@@ -199,7 +199,8 @@ def _minimise_apart(
 ) -> Minimum | None:
     """Return the minimum over a box of a sum of functions of disjoint coordinates, plus <v, x>.
 
-    Where that is -inf, the budget of each function is the whole one less the least values of the others.
+    If it is -inf, the minimum is computed again with a budget for each function: the whole budget minus the
+    infima of the other functions.
     """
     bounds, counts = feasible_set.bounds(v.size), np.sum([used for used, _ in parts], axis=0)
     if bounds is None or (counts > 1).any():
@@ -228,20 +229,20 @@ def _minimise_apart(
 class LinearImage(Composed, Regularizer):
     """g(x) = h(D x); written ``L1(2.0) @ D``.
 
-    The conjugate has no closed form: bounds are found by a linear programme, for an h with a linear form such
-    as `L1`, or by a conic solve.
+    The conjugate has no closed form. Bounds are computed by a linear programme if h has a linear form, for
+    example `L1`, else by a conic solver.
 
     Parameters
     ----------
     regularizer : Regularizer
         h. Its `lam` is the `lam` of g.
     matrix : array_like, scipy sparse matrix or array, or LinearOperator, of shape (any, dim)
-        D. A sparse one stays sparse; a `LinearOperator` needs ``rmatvec``, and is multiplied out for masters.
+        D. A sparse matrix remains sparse. A `LinearOperator` needs ``rmatvec``; masters use its matrix.
 
     Raises
     ------
     InvalidInputError
-        If D is no matrix of finite numbers, or h does not fit its number of rows.
+        If D is no matrix of finite numbers, or the dimension of h is not its number of rows.
 
     Examples
     --------
@@ -281,7 +282,7 @@ class LinearImage(Composed, Regularizer):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The capabilities that h does not offer."""
+        """The capabilities that g lacks because h lacks them."""
         missing = not_offered([self.inner], self.passed_on)
         return missing if has_slope(self.inner) else (*missing, Capability.LINE)
 
@@ -333,23 +334,23 @@ class LinearImage(Composed, Regularizer):
 
 
 class Partial(LinearImage):
-    """g(x) = h(x[index]): the other coordinates, such as a bias, are not regularized.
+    """g(x) = h(x[index]); also written ``h.on(index)``.
 
-    It is also written ``h.on(index)``.
+    It does not regularize the other coordinates, for example a bias.
 
     Parameters
     ----------
     regularizer : Regularizer
-        h, of as many coordinates as `index` selects. Its `lam` is the `lam` of g.
+        h, a function of as many coordinates as `index` selects. Its `lam` is the `lam` of g.
     index : slice, or array_like of int or bool
-        The coordinates h depends on: at least one, none twice. Booleans have shape (dim,).
+        At least one coordinate, and none twice. Booleans have shape (dim,).
     dim : int, optional
         The dimension of x; by default the dimension of the problem, or of the booleans.
 
     Raises
     ------
     InvalidInputError
-        If `index` is not as above, or h does not fit that many coordinates.
+        If `index` is not as above, or h has another dimension.
     MissingCapabilityError
         If h has no slope: it implements neither ``subgradient`` nor ``line``.
 
@@ -390,7 +391,7 @@ class Partial(LinearImage):
 
     @property
     def mask(self) -> Array:
-        """Which coordinates h depends on, shape (dim,)."""
+        """Whether h depends on each coordinate, shape (dim,)."""
         return self.index.mask
 
     def formula(self, x: str = "x") -> str:
@@ -398,7 +399,7 @@ class Partial(LinearImage):
 
     @property
     def domain(self) -> FeasibleSet | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Where h is finite, with open sides elsewhere."""
+        """The box where h is finite; coordinates that h does not depend on are unbounded."""
         within = self.inner.domain
         bounds = None if within is None else within.bounds(self.index.shape[0])
         if bounds is None:
@@ -484,7 +485,7 @@ def total_variation(shape: int | Sequence[int], lam: float = 1.0) -> Regularizer
     Parameters
     ----------
     shape : int or tuple of int
-        Of the grid; x holds its values row after row (row-major).
+        The shape of the grid; x is the vector of its values, row after row.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -496,7 +497,7 @@ def total_variation(shape: int | Sequence[int], lam: float = 1.0) -> Regularizer
     Raises
     ------
     InvalidInputError
-        If `shape` does not hold positive integers, or no two points are neighbours.
+        If a side is no positive integer, or no two points are neighbours.
 
     References
     ----------
@@ -527,7 +528,7 @@ def total_variation(shape: int | Sequence[int], lam: float = 1.0) -> Regularizer
 def trend_filter(dim: int, lam: float = 1.0, order: int = 1) -> Regularizer:
     """Return g(x) = lam times the sum of the absolute differences of order ``order + 1`` of x_1, ..., x_dim.
 
-    It favours x that are polynomials of degree `order` on few pieces.
+    It favours piecewise polynomial x of degree `order` with few pieces.
 
     Parameters
     ----------
@@ -536,7 +537,7 @@ def trend_filter(dim: int, lam: float = 1.0, order: int = 1) -> Regularizer:
     lam : float, default 1.0
         Nonnegative and finite.
     order : int, default 1
-        0 is `total_variation`; 1 gives piecewise linear, 2 piecewise quadratic trends.
+        0 is `total_variation`, 1 favours piecewise linear and 2 piecewise quadratic trends.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Regularizers: convex functions simple enough to stay exact in every reduced problem; their closed forms."""
+"""The interface of a regularizer, a convex function that reduced problems contain exactly; closed forms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Minimum(NamedTuple):
-    """The least value of a function over a set, and a point where it is attained (None if it is not)."""
+    """The infimum of a function over a set, and a minimiser (None if there is none or it is not computed)."""
 
     value: float
     x: Array | None
@@ -35,20 +35,22 @@ class Minimum(NamedTuple):
 class Regularizer(ConvexFunction):
     """g(x) = lam * omega(x), convex and simple.
 
-    A subclass is a frozen dataclass with a field `lam`; it implements `value` and whichever of the optional
-    methods below it can: each is a capability that methods and masters ask for. Regularizers are added and
-    multiplied by nonnegative numbers, ``0.1 * L1() + L2(0.1)``; ``g @ D`` is the function x -> g(D x) of a
-    dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`, ``g.on(index)`` is x -> g(x[index]).
+    A subclass is a frozen dataclass with a field `lam`. It implements `value`, and any of the optional
+    methods below; each is a capability that some methods and masters need. Regularizers can be combined:
+
+    * ``0.1 * L1() + L2(0.1)`` is a sum, with nonnegative factors;
+    * ``g @ D`` is x -> g(D x) for a dense or sparse matrix or a `scipy.sparse.linalg.LinearOperator`;
+    * ``g.on(index)`` is x -> g(x[index]).
 
     Optional methods
     ----------------
     subgradient(x) -> ndarray of shape (dim,)
         A subgradient at x.
     conjugate_minimiser(v, feasible_set, budget) -> Minimum or None
-        min over x in `feasible_set` of g(x) + <v, x>, with `feasible_set` free of separation oracles; None if
-        there is no closed form for this set. `budget` is an upper bound of g at the solution of the whole
-        problem (inf if unknown): the minimum may be taken over {g <= budget} only. The value must be a lower
-        bound up to rounding, because certificates are made of it.
+        min over x in `feasible_set` of g(x) + <v, x>; None if there is no closed form for this set, which has
+        no separation oracles. `budget` is an upper bound of g at the solution of the whole problem (inf if
+        there is none), so that the minimum over {g <= budget} suffices. The value must be a lower bound up to
+        rounding, because certificates depend on it.
     quadratic(dim) -> DiagonalQuadratic or None
         g as a diagonal quadratic form (`lam` included).
     separable_form(dim) -> SeparableForm or None
@@ -56,25 +58,26 @@ class Regularizer(ConvexFunction):
     grouped_form(dim) -> GroupedForm or None
         g as the sum of the norms of groups.
     unregularized(dim) -> ndarray of bool, shape (dim,)
-        The coordinates that g does not depend on, such as a bias; by default those where `quadratic`
-        has weight zero.
+        The coordinates that g does not depend on, such as a bias; by default the coordinates of weight zero
+        in `quadratic`.
     linear_form(dim) -> LinearForm or None
         g as the value of a linear programme.
     log_reference(dim) -> ndarray of shape (dim,)
-        g is the entropy lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf.
+        For the entropy g(x) = lam sum_j x_j (ln x_j - log_reference_j) for x >= 0, else inf.
     cvxpy_form(x) -> cvxpy.Expression
         g as an expression in the cvxpy variable x.
     in_unit(unit) -> Regularizer
-        u -> g(unit * u): backends whose tolerances are absolute are given numbers of the size of 1.
+        u -> g(unit * u), to scale x to the size of 1 for backends with absolute tolerances.
 
     Attributes
     ----------
     domain : FeasibleSet or None
-        Where g is finite, as a box; None if that is everywhere, or no box.
+        The set where g is finite, as a box; None if it is the whole space, or no box.
     dim : int or None
-        The only dimension that g fits, if it says one.
+        The dimension of x; None if g fits any dimension.
     cvxpy_variables : tuple of cvxpy.Variable
-        The variables whose entries x holds, for `Result.value`; () if g was not given by cvxpy.
+        The variables whose entries are the coordinates of x, for `Result.value`; () if g was not given by
+        cvxpy.
     """
 
     lam: float
@@ -94,13 +97,13 @@ class Regularizer(ConvexFunction):
         check_dimension(self, dim)
 
     def resolve(self, dim: int) -> Regularizer:
-        """Return the same regularizer of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        """Return the regularizer with its dimension fixed to `dim`, or raise `InvalidInputError`."""
         self.check_dim(dim)
         return self
 
     @property
     def summands(self) -> tuple[Regularizer, ...]:
-        """The regularizers that g is the sum of, which a larger sum takes in place of g."""
+        """The regularizers whose sum is g; a larger sum has these terms in place of g."""
         return (self,)
 
     def __add__(self, other: Any) -> Regularizer:
@@ -142,11 +145,11 @@ class Regularizer(ConvexFunction):
 
 
 class FreeRegularizer(Regularizer):
-    """A regularizer whose conjugate has a closed form over the whole space alone."""
+    """A regularizer whose conjugate has a closed form only over the whole space."""
 
     @abstractmethod
     def free_minimum(self, v: Array, budget: float) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over all x, of {g <= budget} at least; `lam` is positive."""
+        """Return the minimum of g(x) + <v, x> over all x, or over {g <= budget}; `lam` is positive."""
 
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
@@ -158,12 +161,12 @@ class FreeRegularizer(Regularizer):
 
 def has_slope(regularizer: Regularizer) -> bool:
     """Tell whether a regularizer implements `subgradient`, or overrides `line`."""
-    own_line = type(regularizer).line is not Regularizer.line and offers(regularizer, Capability.LINE)
-    return own_line or offers(regularizer, Capability.SUBGRADIENT)
+    overrides_line = type(regularizer).line is not Regularizer.line and offers(regularizer, Capability.LINE)
+    return overrides_line or offers(regularizer, Capability.SUBGRADIENT)
 
 
 def separable_form_of(regularizer: Regularizer, dim: int) -> SeparableForm | None:
-    """Return a regularizer as a separable form, as one of its capabilities gives it; None if none does."""
+    """Return a regularizer as a separable form, from its separable or quadratic form; None if it has none."""
     form = ask(regularizer, Capability.SEPARABLE, dim)
     if form is None and (quadratic := ask(regularizer, Capability.QUADRATIC, dim)) is not None:
         form = SeparableForm(quadratic, np.zeros(dim))
@@ -171,10 +174,10 @@ def separable_form_of(regularizer: Regularizer, dim: int) -> SeparableForm | Non
 
 
 def unregularized_by(regularizer: Regularizer, dim: int) -> Array | None:
-    """Return the coordinates that a regularizer does not depend on, as a mask; None if it does not say."""
-    own = ability(regularizer, Capability.UNREGULARIZED)
-    if own is not None:
-        return own(dim)
+    """Return the coordinates that a regularizer does not depend on, as a mask; None if it states none."""
+    stated = ability(regularizer, Capability.UNREGULARIZED)
+    if stated is not None:
+        return stated(dim)
     form = ask(regularizer, Capability.QUADRATIC, dim)
     return None if form is None else form.weights == 0.0
 
@@ -188,12 +191,12 @@ UNBOUNDED = Minimum(-math.inf, None)
 
 
 def minimum(value: Any, x: Array) -> Minimum:
-    """Return a minimum, or `UNBOUNDED` if it overflowed."""
+    """Return a `Minimum`, or `UNBOUNDED` if the value or x overflowed."""
     return Minimum(float(value), x) if np.isfinite(value) and np.isfinite(x).all() else UNBOUNDED
 
 
 def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of <v, x> over a box (-inf where it is open), or by the minimiser of the set."""
+    """Return the minimum of <v, x> over a box, or over a set that implements `minimise_linear`; else None."""
     bounds = feasible_set.bounds(v.shape[0])
     if bounds is not None:
         x = box_corner(v, *bounds)
@@ -210,9 +213,9 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
 
 
 def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of a quadratic plus <v, x>: over a box, or, with equal weights, by a projection."""
+    """Return the minimum of a quadratic plus <v, x> over a box or, with equal weights, by a projection."""
     if form.is_flat:
-        return minimise_linear(v, feasible_set)  # and the constant is zero
+        return minimise_linear(v, feasible_set)  # because the constant of a flat form is zero
     bounds = feasible_set.bounds(v.shape[0])
     with np.errstate(all="ignore"):
         step = v / -form.weights
@@ -236,18 +239,19 @@ def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: Feasible
 
 
 def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum | None:
-    """Return the minimum of a sum of functions of disjoint coordinates: (which ones, the minimum there).
+    """Return the minimum of a sum of functions of disjoint coordinates, given the minimum of each.
 
-    Together they have all coordinates. None if one of the minima is None.
+    A part is (the coordinates, the minimum over them); the parts have all coordinates. None if a minimum is
+    None.
     """
-    known = [(where, part) for where, part in parts if part is not None]
-    if len(known) < len(parts):
+    given = [(where, part) for where, part in parts if part is not None]
+    if len(given) < len(parts):
         return None
-    value = sum(part.value for _, part in known)
+    value = sum(part.value for _, part in given)
     if not math.isfinite(value):
         return UNBOUNDED
     x = np.empty(dim)
-    for where, part in known:
+    for where, part in given:
         if part.x is None:
             return Minimum(value, None)
         x[where] = part.x
@@ -257,9 +261,9 @@ def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum |
 def minimise_separable(
     form: SeparableForm, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
 ) -> Minimum | None:
-    """Return the minimum of the form plus <v, x>: over a box by soft thresholding, clipped.
+    """Return the minimum of the form plus <v, x>, over a box by soft thresholding and clipping.
 
-    `budget` is as in `Regularizer.conjugate_minimiser`: every term of the form is nonnegative.
+    `budget` is an upper bound of the form at the solution; see `Regularizer.conjugate_minimiser`.
     """
     quadratic, costs = form.quadratic, form.costs
     weights, centre = quadratic.weights, quadratic.centre
@@ -273,10 +277,10 @@ def minimise_separable(
     curved = weights > 0.0
     if not curved.all():
         flat = ~curved
-        bent, box = SeparableForm(quadratic.on(curved), costs[curved]), Box(bounds[0][flat], bounds[1][flat])
-        below = minimise_separable(bent, v[curved], Box(bounds[0][curved], bounds[1][curved]))
-        rest = minimise_absolute(costs[flat], v[flat], box, budget)
-        return joined([(curved, below), (flat, rest)], v.shape[0])
+        strict = SeparableForm(quadratic.on(curved), costs[curved])
+        one = minimise_separable(strict, v[curved], Box(bounds[0][curved], bounds[1][curved]))
+        other = minimise_absolute(costs[flat], v[flat], Box(bounds[0][flat], bounds[1][flat]), budget)
+        return joined([(curved, one), (flat, other)], v.shape[0])
     with np.errstate(all="ignore"):
         slope = v - weights * centre
         x = np.clip(-np.sign(slope) * np.maximum(np.abs(slope) - costs, 0.0) / weights, *bounds)
@@ -288,10 +292,11 @@ def minimise_separable(
 def minimise_absolute(
     costs: Array, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
 ) -> Minimum | None:
-    """Return the minimum of sum_j costs_j |x_j| + <v, x> over a box or a nonnegative set, or a bound of it.
+    """Return the minimum of sum_j costs_j |x_j| + <v, x> over a box or a nonnegative set, or a lower bound.
 
-    Where the box is open on the side to which x_j escapes, the minimum is -inf, unless `budget` is
-    finite: a sum <= budget then keeps those coordinates in a ball of the l1 norm.
+    If the box has no bound in the direction in which x_j decreases the sum, the minimum is -inf for an
+    infinite `budget`. A finite budget restricts such coordinates to the l1 ball sum_j costs_j |x_j| <=
+    budget, and a vertex of the ball gives the bound.
     """
     if not costs.any():
         return minimise_linear(v, feasible_set)
@@ -299,22 +304,22 @@ def minimise_absolute(
     if bounds is None:
         return minimise_linear(v + costs, feasible_set) if feasible_set.nonnegative else None
     x = np.where(v > costs, bounds[0], np.where(v < -costs, bounds[1], np.clip(0.0, *bounds)))
-    escaping = np.isinf(x)
-    vertex = _ball_vertex(v, costs, escaping, budget)
-    closed = np.where(escaping, 0.0, x)
-    value = float(costs @ np.abs(closed) + v @ closed) + vertex.value
-    whole_ball = _ball_vertex(v, costs, np.ones_like(escaping), budget).value
+    unbounded = np.isinf(x)
+    vertex = _ball_vertex(v, costs, unbounded, budget)
+    finite = np.where(unbounded, 0.0, x)
+    value = float(costs @ np.abs(finite) + v @ finite) + vertex.value
+    whole_ball = _ball_vertex(v, costs, np.ones_like(unbounded), budget).value
     if value < whole_ball:
         return Minimum(whole_ball, None)
     if vertex.x is None:
         return UNBOUNDED
-    x = closed + vertex.x
+    x = finite + vertex.x
     inside = (x >= bounds[0]).all() and (x <= bounds[1]).all()
     return Minimum(value, x if inside else None)
 
 
 def _ball_vertex(v: Array, costs: Array, among: Array, budget: float) -> Minimum:
-    """Return the minimum of sum_j costs_j |x_j| + v_j x_j, j in `among`, where the first sum is <= budget."""
+    """Return the minimum of costs'|x| + <v, x> over costs'|x| <= budget, with x_j = 0 where not `among`."""
     x = np.zeros_like(v, dtype=np.float64)
     steep = np.flatnonzero(among & (np.abs(v) > costs))
     if not steep.size:

@@ -14,12 +14,12 @@ from cutplane.regularizers.base import Regularizer, check_lam
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CvxpyRegularizer(CvxpyFunction, Regularizer):
-    """g(x) = lam omega(x), with omega a cvxpy expression.
+    """g(x) = lam omega(x), where omega is a cvxpy expression.
 
     Parameters
     ----------
     expression : cvxpy.Expression
-        A scalar, convex by cvxpy's rules (DCP), in `variable` only.
+        Scalar, convex by cvxpy's rules (DCP), with no other variables than `variable`.
     variable : cvxpy.Variable or sequence of them
         Without attributes. x is their concatenation, matrices in row-major order.
     lam : float, default 1.0
@@ -60,9 +60,9 @@ class CvxpyRegularizer(CvxpyFunction, Regularizer):
         slope = self.plan.value_and_slope(x)[1]
         if slope is None:
             raise OracleError(
-                f"There is no subgradient of {shortened(self.expression)} at "
-                f"{names(self.cvxpy_variables)} = {x}: outside the domain of an atom, or at its boundary; "
-                "keep the feasible set in the interior of the domain."
+                f"{shortened(self.expression)} has no subgradient at {names(self.cvxpy_variables)} = {x}, "
+                "which is outside the domain of an atom, or on its boundary; choose a feasible set in the "
+                "interior of the domain."
             )
         return self.lam * slope
 

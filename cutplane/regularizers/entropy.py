@@ -1,4 +1,4 @@
-"""Entropies: the regularizers of distributions."""
+"""Entropies, the regularizers of probability distributions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Stands for zero in logarithms, because x ln x is 0 there up to rounding."""
+"""Replaces zero in logarithms, because x ln x is 0 there up to rounding."""
 
 
 class _Entropy(Regularizer):
@@ -134,7 +134,7 @@ class RelativeEntropy(_Entropy):
     Parameters
     ----------
     reference : float or array_like of shape (dim,)
-        Positive; it need not sum to 1. A number stands for a constant vector.
+        Positive; the sum may be any. A number means a constant vector.
     lam : float, default 1.0
         Nonnegative and finite.
 

@@ -1,4 +1,4 @@
-"""Norms and their squares: of the largest entry, of groups of coordinates, of singular values."""
+"""Norms: the maximum norm, norms of groups of coordinates and their squares, and norms of matrices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,12 +19,9 @@ from cutplane.pieces.parameters import as_parameter, set_fields, short_repr
 from cutplane.pieces.validation import Array, as_count, as_scalar
 from cutplane.regularizers.base import UNBOUNDED, FreeRegularizer, Minimum, check_lam, minimum
 
-if TYPE_CHECKING:
-    pass
-
 
 class Norm(FreeRegularizer):
-    """g(x) = lam ||x||: a subclass gives the norm, a slope of it, and the dual norm."""
+    """g(x) = lam ||x||; a subclass implements the norm, a subgradient of it, and the dual norm."""
 
     @abstractmethod
     def norm(self, x: Array) -> float:
@@ -32,11 +29,11 @@ class Norm(FreeRegularizer):
 
     @abstractmethod
     def norm_slope(self, x: Array) -> Array:
-        """Return a subgradient of the norm: s with <s, x> = ||x||, of dual norm at most 1."""
+        """Return a subgradient of the norm, which is an s with <s, x> = ||x|| and dual norm at most 1."""
 
     @abstractmethod
     def dual_norm(self, v: Array) -> tuple[float, Array]:
-        """Return max over ||a|| <= 1 of <v, a>, and an a that attains it."""
+        """Return the maximum of <v, a> over ||a|| <= 1, and a maximiser a."""
 
     def value(self, x: Array) -> float:
         return self.lam * self.norm(x)
@@ -45,9 +42,9 @@ class Norm(FreeRegularizer):
         return self.lam * self.norm_slope(x)
 
     def free_minimum(self, v: Array, budget: float) -> Minimum:
-        """Return 0 if the dual norm of v is at most lam.
+        """Return the minimum of g(x) + <v, x>, which is 0 if the dual norm of v is at most lam.
 
-        Else the minimum is -inf, or, with a finite `budget`, attained where g is the budget.
+        Otherwise it is -inf, or for a finite `budget` the minimum over {g <= budget}, where g is the budget.
         """
         dual, atom = self.dual_norm(v)
         if dual <= self.lam:
@@ -124,7 +121,7 @@ class _Groups(FreeRegularizer):
     _labels: Array
 
     def _set(self, name: str, weights: Any) -> Any:
-        """Check the groups, and the weights of that name; return the weights."""
+        """Check the groups and the parameter `name`, which is `weights`; return the weights."""
         owner = type(self).__name__
         groups, labels = as_partition(owner, self.groups)
         weights = as_parameter(f"{owner}.{name}", weights, low=0.0, low_open=True)
@@ -143,25 +140,25 @@ class _Groups(FreeRegularizer):
         return scale * np.sqrt(np.bincount(self._labels, weights=(x / scale) ** 2))
 
     def _spread(self, factors: Any, norms: Array) -> Array:
-        """Return factors over norms at the coordinates of each group; 0 where the norm is."""
+        """Return factors / norms for the coordinates of each group; 0 where the norm is 0."""
         return np.divide(factors, norms, out=np.zeros_like(norms), where=norms > 0.0)[self._labels]
 
 
 @dataclass(frozen=True, eq=False)
 class GroupLasso(_Groups, Norm):
-    """g(x) = lam sum_k weights_k ||x_k||_2, where x_k holds the coordinates of group k.
+    """g(x) = lam sum_k weights_k ||x_k||_2, where x_k are the coordinates of group k.
 
-    It sets whole groups to zero. For groups that overlap, write ``GroupLasso(groups) @ copies`` with a matrix
-    that has a row for each member of each group; for some of the coordinates, ``.on(index)``.
+    It sets whole groups to zero. For overlapping groups, write ``GroupLasso(groups) @ copies`` with a 0-1
+    matrix that has a row for each member of each group. For groups of some coordinates, use ``.on(index)``.
 
     Parameters
     ----------
     groups : sequence of integer arrays, or integer ndarray of shape (dim,)
-        A partition of the coordinates 0, ..., dim - 1, or the group of each.
+        A partition of the coordinates 0, ..., dim - 1, or the group of each coordinate.
     lam : float, default 1.0
         Nonnegative and finite.
     weights : float or array_like of shape (n_groups,), default 1.0
-        Positive; the square roots of the sizes are usual.
+        Positive; usual are the square roots of the sizes of the groups.
 
     Raises
     ------
@@ -214,9 +211,9 @@ class GroupLasso(_Groups, Norm):
 
 @dataclass(frozen=True, eq=False)
 class SquaredGroupNorm(_Groups):
-    """g(x) = lam/2 (sum_k rho_k^p ||x_k||_2^p)^(2/p), where x_k holds the coordinates of group k.
+    """g(x) = lam/2 (sum_k rho_k^p ||x_k||_2^p)^(2/p), where x_k are the coordinates of group k.
 
-    The regularizer of multiple kernel learning: p = 1 selects groups, p = 2 is a weighted `L2`.
+    This is the regularizer of multiple kernel learning: p = 1 selects groups, p = 2 is a weighted `L2`.
 
     Parameters
     ----------
@@ -273,7 +270,7 @@ class SquaredGroupNorm(_Groups):
         return self._spread(factors, norms) * x
 
     def free_minimum(self, v: Array, budget: float) -> Minimum:
-        """Return minus the squared dual norm of v over 2 lam."""
+        """Return the minimum of g(x) + <v, x>, which is -||v||^2 / (2 lam) for the dual norm."""
         norms = self._norms(v)
         scaled = norms / self._rho
         if self.p == 1.0:
@@ -324,12 +321,12 @@ class _MatrixNorm(Norm):
         set_fields(self, shape=shape, lam=check_lam(self.lam), dim=math.prod(shape))
 
     def _sum(self, x: Array) -> tuple[float, Array]:
-        """Return the sum of the singular values, and U V' of their vectors."""
+        """Return the sum of the singular values, and U V' of the singular vectors."""
         left, sizes, right = np.linalg.svd(x.reshape(self.shape), full_matrices=False)
         return float(sizes.sum()), (left @ right).ravel()
 
     def _largest(self, x: Array) -> tuple[float, Array]:
-        """Return the largest singular value, and u v' of its vectors."""
+        """Return the largest singular value, and u v' of its singular vectors."""
         left, sizes, right = np.linalg.svd(x.reshape(self.shape), full_matrices=False)
         return float(sizes[0]), np.outer(left[:, 0], right[0]).ravel()
 
@@ -344,14 +341,14 @@ class _MatrixNorm(Norm):
 
 @dataclass(frozen=True, eq=False)
 class NuclearNorm(_MatrixNorm):
-    """g(x) = lam times the sum of the singular values of the matrix X of the entries x, row after row.
+    """g(x) = lam times the sum of the singular values of X, the matrix with the entries x, row after row.
 
     It favours matrices of low rank.
 
     Parameters
     ----------
     shape : tuple of int
-        Of X: ``X = x.reshape(shape)``, row-major.
+        The shape of ``X = x.reshape(shape)``.
     lam : float, default 1.0
         Nonnegative and finite.
 
@@ -391,12 +388,12 @@ class NuclearNorm(_MatrixNorm):
 
 @dataclass(frozen=True, eq=False)
 class SpectralNorm(_MatrixNorm):
-    """g(x) = lam times the largest singular value of the matrix X of the entries x, row after row.
+    """g(x) = lam times the largest singular value of X, the matrix with the entries x, row after row.
 
     Parameters
     ----------
     shape : tuple of int
-        Of X: ``X = x.reshape(shape)``, row-major.
+        The shape of ``X = x.reshape(shape)``.
     lam : float, default 1.0
         Nonnegative and finite.
 

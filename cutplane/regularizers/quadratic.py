@@ -37,7 +37,7 @@ class QuadraticForm(FreeRegularizer):
     Parameters
     ----------
     Q : array_like or scipy sparse matrix of shape (dim, dim)
-        A sparse matrix stays sparse, a float64 array is not copied.
+        A sparse matrix remains sparse, and a float64 array is not copied.
     c : array_like of shape (dim,), optional
         By default zero.
     lam : float, default 1.0
@@ -48,12 +48,12 @@ class QuadraticForm(FreeRegularizer):
     InvalidInputError
         If Q is not square and symmetric.
     NotConvexError
-        If Q has a negative eigenvalue, beyond rounding.
+        If Q has a negative eigenvalue beyond rounding errors.
 
     Notes
     -----
     Q is factorised once, when it is checked; `with_lam` shares the factor. The closed form of the conjugate
-    needs a positive definite Q, or a dense one: the null space of a singular sparse Q is not known.
+    needs a dense or a positive definite Q, because the null space of a sparse singular Q is not computed.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class QuadraticForm(FreeRegularizer):
 
 
 def _dense_solve(Q: Array) -> Solve:
-    """Check that Q is positive semidefinite; return how to solve with it."""
+    """Check that Q is positive semidefinite; return a solver of Q x = u."""
     tolerance = Q.shape[0] * _EPS
     try:
         factor = linalg.cho_factor(Q, lower=True)
@@ -173,7 +173,7 @@ def _dense_solve(Q: Array) -> Solve:
 
 
 def _sparse_solve(Q: Any) -> Solve | None:
-    """Check that Q is positive semidefinite; return how to solve with it, None if it is singular."""
+    """Check that Q is positive semidefinite; return a solver of Q x = u, or None if Q is singular."""
     least = 10.0 * Q.shape[0] * _EPS * float(abs(Q).max())
     factor = _definite_factor(Q)
     if factor is not None and factor.U.diagonal().min() > least:
@@ -184,7 +184,7 @@ def _sparse_solve(Q: Any) -> Solve | None:
 
 
 def _definite_factor(Q: Any) -> Any:
-    """Return a sparse LU factor whose pivots, all on the diagonal, are positive; None if there is none."""
+    """Return a sparse LU factor with positive pivots on the diagonal; None if Q is not positive definite."""
     try:
         factor = splu(
             sparse.csc_array(Q),

@@ -1,4 +1,4 @@
-"""Regularizers that are sums over the coordinates: squares, absolute values, both, and zero."""
+"""Regularizers that are sums over the coordinates: zero, absolute values, squares, and both."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class SeparableRegularizer(Regularizer):
-    """g(x) = sum_j weights_j/2 (x_j - centre_j)^2 + costs_j |x_j|: its capabilities follow from this form."""
+    """g(x) = sum_j weights_j/2 (x_j - centre_j)^2 + costs_j |x_j|; all methods use this form."""
 
     @abstractmethod
     def form_of(self, dim: int) -> tuple[Any, Any, Any]:
-        """Return weights, centre and costs: numbers, or vectors of shape (dim,)."""
+        """Return weights, centre and costs, as numbers or as vectors of shape (dim,)."""
 
     @property
     def curved(self) -> bool:
@@ -65,10 +65,10 @@ class SeparableRegularizer(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x>: over a box or, with equal weights, by a projection.
+        """Return the minimum of g(x) + <v, x> over a box or, with equal weights, by a projection.
 
-        Where a coordinate without weight escapes through an open side, the minimum is -inf, unless `budget`
-        is finite, because costs <= budget keep it in a ball of the l1 norm: then it is a lower bound.
+        If a coordinate of weight zero is unbounded, the minimum is -inf, or for a finite `budget` a lower
+        bound of the minimum over {g <= budget}.
         """
         return minimise_separable(self.separable_form(v.shape[0]), v, feasible_set, budget)
 

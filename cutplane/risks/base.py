@@ -142,7 +142,7 @@ class Risk(ConvexFunction):
         return ((1.0, self),)
 
     def resolve(self, dim: int) -> Risk:
-        """Return the risk as a function of vectors of dimension `dim`, or raise `InvalidInputError`."""
+        """Return the risk with its dimension fixed to `dim`, or raise `InvalidInputError`."""
         check_dimension(self, dim)
         return self
 

@@ -1,4 +1,4 @@
-"""Balls of the l1, the l2 and, for x >= 0, any lp norm (the ball of the maximum norm is a box)."""
+"""Balls of the l1 norm and the l2 norm, and nonnegative parts of balls of any lp norm."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cutplane.sets.base import AnyDimension, beyond_rounding
 from cutplane.sets.simplex import project_simplex
 
 _STEPS = 60
-"""Newton steps at most, because bisection alone needs about 50 for the digits of float64."""
+"""Newton steps at most, because bisection needs about 50 for the digits of float64."""
 _ROUNDING = 1e-15
-"""Relative step below which an iteration has converged, because the next one rounds to the same number."""
+"""Relative step of a converged iteration, because the next iterate would round to the same number."""
 _TINY = 1e-300
-"""Entries below it count as zero, because their logarithms would dominate the norm of the step."""
+"""Largest entry that counts as zero, because its logarithm would dominate the norm of the step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class _Ball(AnyDimension):
 
     bounded = True
     order: ClassVar[int]
-    """Of the norm."""
+    """1 for the l1 norm, 2 for the l2 norm."""
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -104,7 +104,7 @@ class L1Ball(_Ball):
         return self._shift(np.copysign(project_simplex(sizes, self.radius), offset))
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the vertex opposite to the largest |v_j|."""
+        """Return the vertex on the axis of the largest |v_j|."""
         step = np.zeros(v.shape[0])
         j = np.argmax(np.abs(v))
         step[j] = -np.sign(v[j]) * self.radius
@@ -162,7 +162,7 @@ class L2Ball(_Ball):
         return self._shift(self.radius * _direction(offset))
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the point of the sphere opposite to v; the centre if v is zero."""
+        """Return the point of the sphere in the direction -v from the centre; the centre if v is zero."""
         return self._shift(-self.radius * _direction(v))
 
 
@@ -183,12 +183,12 @@ def _direction(x: Array) -> Array:
 class NonnegativeBall(AnyDimension):
     """{x : x >= 0, ||x||_p <= radius}.
 
-    The smaller p, the sparser the points at which a linear function is least over it.
+    Minimisers of linear functions over it are the sparser the smaller p is.
 
     Parameters
     ----------
     p : float
-        The norm, in [1, inf].
+        The exponent of the norm, in [1, inf].
     radius : float, default 1.0
         Positive and finite.
     dim : int, optional
@@ -233,7 +233,7 @@ class NonnegativeBall(AnyDimension):
         return self.radius, self.p
 
     def project(self, x: Array) -> Array:
-        """Return the Euclidean projection: in closed form for p in {1, 2, inf}, else by Newton's method."""
+        """Return the Euclidean projection, by Newton's method unless p is 1, 2 or inf."""
         z = np.maximum(x, 0.0)
         if self.p == math.inf:
             return np.minimum(z, self.radius)
@@ -247,7 +247,7 @@ class NonnegativeBall(AnyDimension):
         return self.radius * project_unit_ball(z / self.radius, self.p)
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return r u / ||u||_p with u = max(-v, 0)^(1 / (p - 1)); 0 if no v_j is negative."""
+        """Return radius * u / ||u||_p with u = max(-v, 0)^(1 / (p - 1)); 0 if no v_j is negative."""
         u = np.maximum(-v, 0.0)
         largest = u.max()
         if not largest > 0.0:
@@ -291,10 +291,10 @@ def lp_norm(x: Array, p: float) -> float:
 
 
 def project_unit_ball(z: Array, p: float) -> Array:
-    """Return the Euclidean projection of z >= 0, outside the unit ball, on it, for 1 < p < inf.
+    """Return the Euclidean projection on the unit ball of a z >= 0 outside it, for 1 < p < inf.
 
-    It is u(mu) with ``u_j + mu u_j^(p-1) = z_j`` and mu such that its norm is 1. Newton's method on
-    ``||u(mu)||^(1-p)``, which is nearly linear in mu (for p = 2 it is), kept in a bracket.
+    It is the u(mu) of norm 1 that solves ``u_j + mu u_j^(p-1) = z_j``. Newton's method, safeguarded by a
+    bracket, finds the mu with ``||u(mu)||^(1-p) = 1``, because this function of mu is nearly linear.
     """
     positive = z > _TINY
     logs = np.log(z[positive])
@@ -320,9 +320,9 @@ def project_unit_ball(z: Array, p: float) -> Array:
 
 
 def _log_roots(logs: Array, mu: float, p: float) -> Array:
-    """Return t_j with ``exp(t_j) + mu exp((p - 1) t_j) = exp(logs_j)``: Newton steps from above.
+    """Return t_j with ``exp(t_j) + mu exp((p - 1) t_j) = exp(logs_j)``, by Newton's method from above.
 
-    The logarithm of the left side is convex in t and increasing, and at the start too large by ln 2 at most.
+    The logarithm of the sum is convex and increasing in t, and at the start at most ln 2 too large.
     """
     if mu == 0.0:
         return logs

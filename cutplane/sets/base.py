@@ -21,7 +21,7 @@ from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
-"""Rounding error of a sum relative to its terms, because a few of them lose their last bits."""
+"""Rounding error of a sum relative to its terms, because each addition loses the last bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,8 @@ class HalfSpaces(Sequence[HalfSpace]):
     Parameters
     ----------
     normals : ndarray or csr_array of shape (n, dim)
-        Sparse normals stay sparse throughout: thousands of cuts of a few variables each cost little.
+        Sparse normals remain sparse, because thousands of cuts of a few variables each then take little
+        memory.
     offsets : ndarray of shape (n,)
 
     Examples
@@ -76,7 +77,7 @@ class HalfSpaces(Sequence[HalfSpace]):
 
     @classmethod
     def of(cls, answer: Sequence[HalfSpace], dim: int, name: str = "The oracle") -> HalfSpaces:
-        """Return a copy of the answer of an oracle of this name, or raise `OracleError`."""
+        """Return a copy of the answer of the oracle `name`, or raise `OracleError`."""
         if isinstance(answer, HalfSpaces):
             return cls(answer.normals.copy(), np.array(answer.offsets, dtype=np.float64))
         check_half_spaces(answer, dim, name)
@@ -85,7 +86,7 @@ class HalfSpaces(Sequence[HalfSpace]):
 
     @classmethod
     def stack(cls, parts: Sequence[HalfSpaces], dim: int) -> HalfSpaces:
-        """Return all half-spaces of several such objects; sparse if one of them is."""
+        """Return the half-spaces of several objects as one; sparse if one of them is."""
         parts = [part for part in parts if len(part)]
         if len(parts) < 2:
             return parts[0] if parts else cls(np.empty((0, dim)), np.empty(0))
@@ -110,12 +111,12 @@ class HalfSpaces(Sequence[HalfSpace]):
         return self.normals @ x - self.offsets
 
     def sizes(self, x: Array) -> Array:
-        """Return the sizes of the terms that the violations are sums of, shape (n,), for rounding errors."""
+        """Return the sums of the absolute terms of the violations, shape (n,), for their rounding errors."""
         return abs(self.normals) @ np.abs(x) + np.abs(self.offsets)
 
 
 def check_half_spaces(answer: Sequence[Any], dim: int, name: Any) -> None:
-    """Raise `OracleError` unless the answer of an oracle of this name holds half-spaces of this dimension."""
+    """Raise `OracleError` unless the oracle `name` returned half-spaces of dimension `dim`."""
     for half_space in answer:
         if not isinstance(half_space, HalfSpace):
             raise OracleError(f"{name} must return HalfSpace objects, got {describe(half_space)}.")
@@ -127,10 +128,10 @@ def check_half_spaces(answer: Sequence[Any], dim: int, name: Any) -> None:
 
 
 class Separator(Protocol):
-    """Anything that can say "inside" or cut a point off.
+    """An object with a separation oracle: it returns half-spaces that x violates, none if x is inside.
 
-    It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None: the engine
-    then takes that point for the upper bound, and none on the segment to the best point.
+    It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None. The engine
+    then uses that point for the upper bound, instead of a point on the segment from x to the best point.
     """
 
     def separate(self, x: Array) -> Sequence[HalfSpace]: ...
@@ -139,19 +140,19 @@ class Separator(Protocol):
 class FeasibleSet(ABC):
     """A closed convex set X.
 
-    Sets are intersected with ``&``. A *simple* set is described in closed form or to cvxpy; a separation
-    oracle is not simple, and `parts` splits an intersection into the two kinds. Simple sets implement
-    `violation` and whichever of the optional methods below they can: each is a capability that methods,
-    masters and certificates ask for.
+    Sets are intersected with ``&``. A *simple* set has a closed form or a cvxpy form. A separation oracle is
+    not simple, and `parts` splits an intersection into simple sets and oracles. Simple sets implement
+    `violation`, and any of the optional methods below; each is a capability that some methods, masters and
+    certificates need.
 
     Optional methods
     ----------------
     project(x) -> ndarray of shape (dim,)
         The Euclidean projection, exact up to rounding.
     restore(x) -> ndarray of shape (dim,)
-        A point of X close to x, which is outside by a solver's tolerance; for sets without `project`.
+        A point of X close to x, which violates X by the tolerance of a solver; for sets without `project`.
     minimise_linear(v) -> ndarray of shape (dim,)
-        A minimiser of <v, x> over X (X bounded).
+        A minimiser of <v, x> over a bounded X.
     minimise_entropy(v, log_reference) -> ndarray of shape (dim,)
         The minimiser over X of <v, x> + sum_j x_j (ln x_j - log_reference_j).
     linear_form(dim) -> LinearForm or None
@@ -159,18 +160,19 @@ class FeasibleSet(ABC):
     cvxpy_form(x) -> list of cvxpy constraints
         X as constraints on the cvxpy variable x.
     in_unit(unit) -> FeasibleSet
-        {u : unit * u in X}: backends whose tolerances are absolute are given sets of the size of 1.
+        {u : unit * u in X}, to scale x to the size of 1 for backends with absolute tolerances.
 
     Attributes
     ----------
     dim : int or None
         Dimension; None if the set fits any dimension.
     bounded : bool or None
-        Whether X is bounded; None if not known.
+        Whether X is bounded; None if this is not stated.
     nonnegative : bool
-        Whether X is known to lie in the nonnegative orthant, where an l1 norm is linear.
+        Whether all x in X are nonnegative, so that an l1 norm is linear on X.
     cvxpy_variables : tuple of cvxpy.Variable
-        The variables whose entries x holds, for `Result.value`; () if X was not given by cvxpy.
+        The variables whose entries are the coordinates of x, for `Result.value`; () if X was not given by
+        cvxpy.
     """
 
     dim: int | None = None
@@ -180,10 +182,10 @@ class FeasibleSet(ABC):
 
     @abstractmethod
     def violation(self, x: Array) -> float:
-        """Return 0 inside, else how far the worst constraint is violated, in the unit of x."""
+        """Return the largest violation of a constraint, in the unit of x; 0 if x is in X."""
 
     def formula(self, x: str = "x") -> str:
-        """Return that x is in X, in LaTeX; by default by the name of X."""
+        """Return the constraint x in X in LaTeX; by default with the name of X."""
         return rf"{x} \in {word(type(self).__name__)}"
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
@@ -191,28 +193,32 @@ class FeasibleSet(ABC):
         return None
 
     def resolve(self, dim: int) -> FeasibleSet:
-        """Return the same set with its dimension fixed to `dim`; an `InvalidInputError` if it has another."""
+        """Return the set with its dimension fixed to `dim`, or raise `InvalidInputError`."""
         check_dimension(self, dim)
         return self
 
     @property
     def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
-        """The simple part X0 and the separation oracles: X is their intersection."""
+        """The simple part and the separation oracles whose intersection is X."""
         return self, ()
 
     @property
     def members(self) -> tuple[FeasibleSet, ...]:
-        """The simple sets that the simple part of X is the intersection of."""
+        """The simple sets whose intersection is the simple part of X."""
         return (self.parts[0],)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
-        """Return the intersection with another set as one simpler set, or None; ``a & b`` calls both."""
+        """Return the intersection with another set as one simple set, or None.
+
+        ``a & b`` calls ``a.meet(b)``, and ``b.meet(a)`` if that returns None.
+        """
         return None
 
     def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
-        """Return the part of X in the box ``lower <= x <= upper`` as one simple set; None if none is known.
+        """Return the intersection of X and a box as one simple set, or None.
 
-        The sides are numbers or have shape (dim,); an `InvalidInputError` says that the part is empty.
+        `lower` and `upper` are numbers or have shape (dim,). An `InvalidInputError` means an empty
+        intersection.
         """
         return None
 
@@ -225,7 +231,7 @@ class FeasibleSet(ABC):
 
 
 class AnyDimension(FeasibleSet):
-    """A set that is a dataclass whose field `dim` may be None, so that it fits any dimension."""
+    """A dataclass whose field `dim` may be None, for a set that fits any dimension."""
 
     def resolve(self, dim: int) -> Self:
         super().resolve(dim)
@@ -234,11 +240,11 @@ class AnyDimension(FeasibleSet):
 
 
 class LinearSet(AnyDimension):
-    """A set given by bounds and rows, from which its constraints for cvxpy follow."""
+    """A set given by bounds and linear constraints."""
 
     @abstractmethod
     def form_of(self, dim: int) -> LinearForm:
-        """Return the bounds and rows, without auxiliaries."""
+        """Return the bounds and linear constraints, without auxiliary variables."""
 
     @cached_property
     def _linear_forms(self) -> dict[int, LinearForm]:
@@ -255,9 +261,10 @@ class LinearSet(AnyDimension):
 
 
 def size_of(feasible_set: FeasibleSet, dim: int) -> float:
-    """Return the largest entry of some extreme points of a bounded set; inf if none are known.
+    """Return the largest absolute entry of some extreme points of a bounded set; inf if it has none.
 
-    Only bounds, or cheap linear minimisations, are used: a set that implements nothing else may be costly.
+    Bounds or two linear minimisations give the points. The result is inf for a set that implements nothing
+    but linear minimisation, because this may then be costly.
     """
     bounds = feasible_set.bounds(dim)
     if bounds is not None:
@@ -270,12 +277,12 @@ def size_of(feasible_set: FeasibleSet, dim: int) -> float:
 
 
 def beyond_rounding(excess: Any, terms: Any) -> float:
-    """Return the largest excess of a sum over its bound; 0 if it is rounding error of terms of this size."""
+    """Return the largest excess of sums over their bounds; an excess below the rounding error counts as 0."""
     return float(np.max(np.where(excess > LAST_BITS * terms, excess, 0.0), initial=0.0))
 
 
 def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:
-    """Return the size of a set, or of the finite sides of its linear form; `unknown` if neither is."""
+    """Return the size of a set, else the largest finite bound of its linear form, else `unknown`."""
     size = size_of(feasible_set, dim)
     if size == np.inf and (linear_form := ability(feasible_set, Capability.LINEAR_FORM)) is not None:
         form = linear_form(dim)

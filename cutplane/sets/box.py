@@ -1,4 +1,4 @@
-"""Boxes, lower <= x <= upper, and the whole space."""
+"""Boxes lower <= x <= upper, and the whole space."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Box(LinearSet):
     Parameters
     ----------
     lower, upper : float or array_like of shape (dim,)
-        The sides; ``-inf`` and ``inf`` leave a side open.
+        The bounds; ``-inf`` and ``inf`` mean no bound.
     dim : int, optional
-        Dimension; by default the size of the vectors, or any if both sides are numbers.
+        Dimension; by default the size of the vectors, or any if both bounds are numbers.
 
     Raises
     ------
     InvalidInputError
-        If the box is empty; the message names the coordinate. Sides that cross by no more than the last
-        bits, as ``0.1 + 0.2`` and ``0.3``, are equal.
+        If the box is empty; the message names the coordinate. A lower bound that exceeds the upper bound by a
+        rounding error, such as ``0.1 + 0.2`` and ``0.3``, is set to the upper bound.
 
     Examples
     --------
@@ -77,16 +77,16 @@ class Box(LinearSet):
 
     @cached_property
     def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether every side is finite."""
+        """Whether all bounds are finite."""
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Linear minimisation, if a side is open."""
+        """Linear minimisation, if the box is unbounded."""
         return () if self.bounded else (Capability.LINEAR_MINIMISATION,)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
-        """Return the part of another set in this box, if the set implements `meet_box`."""
+        """Return the intersection with a set that implements `meet_box`, else None."""
         return other.meet_box(self.lower, self.upper)
 
     def meet_box(self, lower: Any, upper: Any) -> Box:
@@ -97,11 +97,11 @@ class Box(LinearSet):
         return float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0))
 
     def project(self, x: Array) -> Array:
-        """Return x clipped to the sides."""
+        """Return x clipped to the bounds."""
         return np.minimum(np.maximum(x, self.lower), self.upper)
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the corner that minimises <v, x>; 0 clipped to the sides where v_j = 0."""
+        """Return the corner that minimises <v, x>; where v_j = 0, the x_j nearest to 0."""
         corner = box_corner(v, *self.bounds(v.shape[0]))
         if not np.isfinite(corner).all():
             raise MissingCapabilityError(
@@ -169,16 +169,16 @@ def LinfBall(radius: float, centre: Any = None, dim: int | None = None) -> Box:
 
 
 def box_corner(v: Array, lower: Array, upper: Array, rest: float | Array = 0.0) -> Array:
-    """Return the minimiser of <v, x> over a box, with infinite entries where there is none.
+    """Return the minimiser of <v, x> over a box, with infinite entries where the box is unbounded.
 
-    Where v_j = 0 every x_j is one, and `rest`, clipped to the box, is taken.
+    Where v_j = 0 every x_j is a minimiser, and the one nearest to `rest` is returned.
     """
     nearest = np.minimum(np.maximum(rest, lower), upper)
     return np.where(v > 0.0, lower, np.where(v < 0.0, upper, nearest))
 
 
 def _met(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Return the sides; both are the upper one where they cross by no more than rounding."""
+    """Return the bounds; a lower bound that exceeds the upper one by a rounding error is set to it."""
     if not np.any(lower > upper):
         return lower, upper
     with np.errstate(invalid="ignore"):
@@ -197,7 +197,7 @@ def _filled(side: float | Array, dim: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class WholeSpace(LinearSet):
-    """R^dim: no constraint at all.
+    """R^dim, without constraints.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class WholeSpace(LinearSet):
         return _free(dim)
 
     def declare(self, found: ExactTerms, factor: Fraction) -> None:
-        """State nothing; see `ExactTerms`."""
+        """Add no constraint; see `ExactTerms`."""
 
     def in_unit(self, unit: float) -> WholeSpace:
         return self
@@ -249,5 +249,5 @@ class WholeSpace(LinearSet):
 
 @lru_cache(maxsize=8)
 def _free(dim: int) -> LinearForm:
-    """Return the form of R^dim, which several parts of every solve need."""
+    """Return the linear form of R^dim; cached, because several parts of every solve need it."""
     return bounds_only(read_only(np.full(dim, -np.inf)), read_only(np.full(dim, np.inf)))

@@ -1,4 +1,4 @@
-"""Sets stated by conic constraints: semidefinite matrices, and constraints of cvxpy."""
+"""Sets given by conic constraints: the semidefinite cone, and constraints of cvxpy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cutplane.sets.base import FeasibleSet, beyond_rounding
 
 @dataclass(frozen=True, eq=False)
 class PSDCone(FeasibleSet):
-    """{x : the n x n matrix of the entries x is symmetric and positive semidefinite}.
+    """{x : X is symmetric and positive semidefinite}, where X = x.reshape(n, n).
 
     Parameters
     ----------
     n : int
-        Number of rows: ``X = x.reshape(n, n)``.
+        Number of rows of X.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class CvxpySet(FeasibleSet):
     Parameters
     ----------
     constraints : cvxpy constraint or sequence of them
-        Convex by cvxpy's rules (DCP); in `variable` only.
+        Convex by cvxpy's rules (DCP), with no other variables than `variable`.
     variable : cvxpy.Variable or sequence of them
         Without attributes. x is their concatenation, matrices in row-major order.
 

@@ -26,28 +26,30 @@ if TYPE_CHECKING:
 
 
 _BITS = 2.0**-48
-"""Violations below this share of the terms of a row are rounding error, because a few last bits are lost."""
+"""Violation of a row, relative to its terms, that is rounding error, because each term loses its last
+bits."""
 _ROUNDS = 30
-"""Rounds at most, because a row or two change sides in each, and more means that the point is not close."""
+"""Least-squares steps at most, because each changes the side of one or two rows unless x is far away."""
 _MANY = 500
-"""Rows corrected at once at most, because the least-squares problem has this many equations."""
+"""Rows corrected in one step at most, because the least-squares problem has an equation for each."""
 _CYCLES = 200
-"""Cycles at most, because a few halve the violation, unless the sets are almost tangent."""
+"""Cycles of projections at most, because a few halve the violation unless the sets are almost tangent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Intersection(FeasibleSet):
     """The intersection of simple sets and separation oracles; written ``a & b & c``.
 
-    ``&`` returns something simpler where it can: the whole space drops out, boxes merge, and a simplex in a
-    box is a capped simplex. The rest is this class, which describes itself to cvxpy (and as a linear
-    form, if all its parts do) but has no closed forms.
+    ``&`` returns a simpler set if possible: the whole space is omitted, boxes are merged, and a simplex in a
+    box becomes a capped simplex. All other intersections are of this class, which has a cvxpy form and a
+    linear form if all its parts have them, but no closed forms.
 
     Parameters
     ----------
     simple : sequence of FeasibleSet
+        The simple sets.
     separators : sequence of SeparationOracle
-        The sets given by an oracle alone.
+        The sets given only by an oracle.
 
     Raises
     ------
@@ -89,7 +91,7 @@ class Intersection(FeasibleSet):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The forms that a part does not offer; none is offered with a separation oracle."""
+        """The forms that the intersection lacks because a part lacks them; all for a separation oracle."""
         forms = (Capability.CVXPY, Capability.LINEAR_FORM, Capability.UNIT)
         return forms if self.separators else not_offered(self.simple, forms)
 
@@ -112,13 +114,13 @@ class Intersection(FeasibleSet):
         return max(part.violation(x) for part in (*self.simple, *self.separators))
 
     def restore(self, x: Array) -> Array:
-        """Return a point inside, close to x: by least squares for rows, else by projections."""
+        """Return a point of the set close to x, by least squares for a polyhedron, else by projections."""
         form = self.linear_form(x.size)
         if form is not None and form.n_columns == x.size:
             return restore_by_rows(form, x)
         kinds = Capability.PROJECTION, Capability.RESTORATION
-        moves = [move for part in self.simple for kind in kinds if (move := ability(part, kind)) is not None]
-        return restore_by_cycles(moves, self.violation, x) if len(moves) == len(self.simple) else x
+        maps = [found for part in self.simple for kind in kinds if (found := ability(part, kind)) is not None]
+        return restore_by_cycles(maps, self.violation, x) if len(maps) == len(self.simple) else x
 
     def linear_form(self, dim: int) -> LinearForm | None:
         if self.dim != dim:
@@ -147,7 +149,7 @@ class Intersection(FeasibleSet):
 
 
 def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
-    """Return the intersection of two sets, in the simplest form known.
+    """Return the intersection of two sets, as a simple set if possible.
 
     Raises
     ------
@@ -165,10 +167,10 @@ def intersect(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet:
 
 
 def _of(simple: Sequence[FeasibleSet], separators: Sequence[Any], dim: int | None) -> FeasibleSet:
-    known = [part for part in simple if not is_whole_space(part, part.dim or 1)]
-    if not separators and len(known) <= 1:
-        return known[0] if known else WholeSpace(dim)
-    return Intersection(known, separators)
+    kept = [part for part in simple if not is_whole_space(part, part.dim or 1)]
+    if not separators and len(kept) <= 1:
+        return kept[0] if kept else WholeSpace(dim)
+    return Intersection(kept, separators)
 
 
 def _common_dim(parts: Sequence[Any]) -> int | None:
@@ -191,7 +193,7 @@ def _merged(parts: list[FeasibleSet], new: FeasibleSet) -> list[FeasibleSet]:
 
 
 def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
-    """Return a & b as one simple set; None if there is none, or a & b is empty."""
+    """Return a & b as one simple set; None if no set implements this, or if a & b is empty."""
     try:
         met = a.meet(b)
         return b.meet(a) if met is None else met
@@ -200,36 +202,36 @@ def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
 
 
 def restore_by_rows(form: LinearForm, x: Array) -> Array:
-    """Return the nearest point that satisfies rows and bounds, if a few least-squares steps reach it."""
-    moved = x
+    """Return a point near x that satisfies rows and bounds, if a few least-squares steps reach one."""
+    point = x
     for number in range(_ROUNDS):
-        moved = np.clip(moved, form.lower, form.upper)
-        values = form.rows @ moved
+        point = np.clip(point, form.lower, form.upper)
+        values = form.rows @ point
         excess = np.maximum(values - form.row_upper, 0.0) + np.minimum(values - form.row_lower, 0.0)
-        bits = _BITS * (form.sizes @ np.abs(moved))
-        outside = np.abs(excess) > bits
+        rounding = _BITS * (form.sizes @ np.abs(point))
+        outside = np.abs(excess) > rounding
         if not outside.any():
-            return moved
-        if number == 0:  # the rows that hold with equality stay so
+            return point
+        if number == 0:  # active rows remain active
             slack = np.minimum(form.row_upper - values, values - form.row_lower)
             outside |= np.abs(slack) <= np.abs(excess).max()
         violated = np.flatnonzero(outside)
         if violated.size > _MANY:
             return x
         rows = form.rows[violated].toarray()
-        free = (moved > form.lower) & (moved < form.upper)
+        free = (point > form.lower) & (point < form.upper)
         step = np.linalg.lstsq(rows * free, excess[violated])[0]
         if not step.any():
             step = np.linalg.lstsq(rows, excess[violated])[0]
-        moved = moved - step
-    return moved
+        point = point - step
+    return point
 
 
-def restore_by_cycles(moves: Sequence[Callable[[Array], Array]], violation: Callable, x: Array) -> Array:
-    """Return x after cyclic projections on sets that meet, until violations are rounding error."""
+def restore_by_cycles(maps: Sequence[Callable[[Array], Array]], violation: Callable, x: Array) -> Array:
+    """Return x after cyclic projections on several sets, until the violation is a rounding error."""
     for _ in range(_CYCLES):
-        for move in moves:
-            x = move(x)
+        for project in maps:
+            x = project(x)
         if violation(x) <= _BITS * float(np.abs(x).max()):
             break
     return x

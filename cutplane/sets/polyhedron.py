@@ -1,4 +1,4 @@
-"""Polyhedra given by inequalities and equations."""
+"""Polyhedra, given by linear inequalities and equations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Polyhedron(LinearSet):
     Parameters
     ----------
     A : array_like or scipy sparse matrix of shape (n_rows, dim), optional
-        Kept as it is: a sparse matrix stays sparse, a float64 array is not copied. Default: no inequality.
+        A sparse matrix remains sparse, and a float64 array is not copied. By default no inequality.
     b : array_like of shape (n_rows,), optional
     A_eq : array_like or scipy sparse matrix of shape (n_equations, dim), optional
     b_eq : array_like of shape (n_equations,), optional

@@ -1,4 +1,4 @@
-"""Sets given by a separation oracle alone."""
+"""Sets given only by a separation oracle."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from cutplane.sets.box import WholeSpace
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SeparationOracle(AnyDimension):
-    """A closed convex set given by a function that says "inside" or cuts a point off.
+    """A closed convex set given by a function that separates a point from the set.
 
     Parameters
     ----------
     function : callable
-        ``function(x)``, with x a read-only ndarray of shape (dim,), returns None or an empty list if x is
-        inside, else a `HalfSpace`, an iterable of them or a `HalfSpaces`, each of which holds on the whole
-        set and is violated by x.
+        ``function(x)`` returns None or an empty list if x is in the set. Otherwise it returns a `HalfSpace`,
+        an iterable of them or a `HalfSpaces`; each of these contains the set, and not x. x is a read-only
+        ndarray of shape (dim,).
     dim : int, optional
-        Dimension; by default the dimension of the set it is intersected with.
+        Dimension; by default the dimension of the set with which it is intersected.
     nearby : callable, optional
-        ``nearby(x)`` returns a point of the set close to x, or None: a rounding heuristic, say. Upper bounds
-        then come from there; without, from the segment between x and a point inside, which takes one to three
-        calls of ``function``.
+        ``nearby(x)`` returns a point of the set close to x, or None; for example by a rounding heuristic.
+        Upper bounds are then computed at this point. By default they are computed on the segment between x
+        and a point of the set, which takes one to three calls of ``function``.
 
     Raises
     ------
     OracleError
-        When a query returns anything else, a half-space of the wrong dimension, or one whose normal is zero.
+        When a call returns anything else, a half-space of the wrong dimension, or a zero normal.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The simplex, with or without caps, and exact minimisers over both, stable for entries of any size.
+"""The simplex and the capped simplex, with exact minimisers that are stable for entries of any size.
 
-Each minimiser is invariant under a shift of its argument. A shift that brings the coordinates that decide the
-answer near zero comes first, so that no digit is lost when the entries are huge.
+The minimisers do not change if a constant is added to their argument. They first subtract a constant such
+that the entries that determine the result are near zero, because huge entries would lose digits.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from cutplane.pieces.capabilities import ExactTerms
 
 _SLACK = 1e-12
-"""Shortfall of the sum of caps that is rounding error, because a thousand of them may be added up."""
+"""Largest difference of 1 and the sum of the caps that is rounding error, because thousands may be added."""
 _ROUNDING = 1e-15
-"""Deviation of a sum from 1 that is rounding error, because it is a few last bits."""
+"""Largest difference of a sum and 1 that is rounding error, because it is a few ulps."""
 _FAR = 100.0
 """Largest exponent above the pivot, because exp(100) times any number of coordinates is finite."""
 _LEAST = 700.0
@@ -36,7 +36,7 @@ _LEAST = 700.0
 _LOWEST = -1e307
 """Least logit, because differences of logits must be finite."""
 _TINY = 1e-300
-"""Stands for a sum that is zero in a denominator, because the numerators are zero, too."""
+"""Replaces a zero sum in a denominator, because its numerators are zero, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Simplex(LinearSet):
         object.__setattr__(self, "radius", radius)
 
     def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
-        """Return the simplex capped by the sides; itself if they are beyond it."""
+        """Return the simplex with the upper bounds as caps, or itself if no bound is active."""
         if np.max(lower) > 0.0:
             return None
         if np.all(upper >= self.radius):
@@ -92,7 +92,7 @@ class Simplex(LinearSet):
         return project_simplex(x, self.radius)
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the vertex of the least v_j."""
+        """Return the vertex of the smallest v_j."""
         vertex = np.zeros(v.shape[0])
         vertex[np.argmin(v)] = self.radius
         return vertex
@@ -116,7 +116,7 @@ class Simplex(LinearSet):
 class CappedSimplex(LinearSet):
     """{x : 0 <= x_j <= cap_j, sum_j x_j = 1}.
 
-    With cap = 1 / nu, it holds the distributions that spread over at least nu coordinates.
+    With cap = 1 / nu, these are the probability distributions on at least nu coordinates.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class CappedSimplex(LinearSet):
     Raises
     ------
     InvalidInputError
-        If the caps sum to less than 1, so that the set is empty.
+        If the set is empty because the caps sum to less than 1.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class CappedSimplex(LinearSet):
         set_fields(self, cap=cap, dim=dim)
 
     def meet_box(self, lower: Any, upper: Any) -> FeasibleSet | None:
-        """Return the same set with the caps that are lower."""
+        """Return the set with the smaller of caps and upper bounds as caps."""
         if np.max(lower) > 0.0:
             return None
         return self if np.all(upper >= self.cap) else CappedSimplex(np.minimum(upper, self.cap), self.dim)
@@ -170,7 +170,7 @@ class CappedSimplex(LinearSet):
         return float(max(outside, abs(np.sum(x) - 1.0)))
 
     def project(self, x: Array) -> Array:
-        """Return the Euclidean projection, by sorting the 2 dim breakpoints: O(dim log dim)."""
+        """Return the Euclidean projection, by sorting 2 dim knots: O(dim log dim)."""
         return project_capped(x, self._caps(x.shape[0]))
 
     def minimise_linear(self, v: Array) -> Array:
@@ -178,7 +178,7 @@ class CappedSimplex(LinearSet):
         return fill(v, self._caps(v.shape[0]))
 
     def minimise_entropy(self, v: Array, log_reference: Array) -> Array:
-        """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j): sort, cap, rescale."""
+        """Return the minimiser of <v, x> + sum_j x_j (ln x_j - log_reference_j), by sorting."""
         return entropic_capped(log_reference - v, self.cap)
 
     def form_of(self, dim: int) -> LinearForm:
@@ -214,17 +214,18 @@ def project_simplex(z: Array, radius: float) -> Array:
 def project_capped(z: Array, caps: Array) -> Array:
     """Return the Euclidean projection of z onto {0 <= x <= caps, sum x = 1}.
 
-    The sum of clip(z - theta, 0, caps) is piecewise linear, decreasing in theta, with breaks at z, z - caps.
+    It is clip(z - theta, 0, caps). The sum of its entries is piecewise linear and decreasing in theta, with
+    knots at z and z - caps.
     """
     if abs(z.sum() - 1.0) <= _ROUNDING and (z >= 0.0).all() and (z <= caps).all():
         return z.copy()
     caps = np.minimum(caps, 1.0)
     pivot = z[_order(-z, caps)[1]]
     shifted = np.clip(z - pivot, -2.0, 3.0)
-    breaks = np.concatenate([shifted, shifted - caps])
-    order = np.argsort(-breaks)
+    knots = np.concatenate([shifted, shifted - caps])
+    order = np.argsort(-knots)
     free = np.cumsum(np.where(order < z.size, 1.0, -1.0))
-    descending = breaks[order]
+    descending = knots[order]
     sums = np.concatenate([[0.0], np.cumsum(free[:-1] * -np.diff(descending))])
     right = int(np.searchsorted(sums, 1.0))
     if right == sums.size:
@@ -234,7 +235,7 @@ def project_capped(z: Array, caps: Array) -> Array:
 
 
 def fill(v: Array, caps: Array) -> Array:
-    """Return a minimiser of <v, x> over {0 <= x <= caps, sum x = 1}: the cheapest coordinates, filled."""
+    """Return a minimiser of <v, x> over {0 <= x <= caps, sum x = 1}: the smallest v_j get their caps."""
     order, _, filled = _order(v, caps)
     x = np.empty(v.shape[0])
     x[order] = np.clip(1.0 - (filled - caps[order]), 0.0, caps[order])
@@ -250,9 +251,10 @@ def softmax(logits: Array) -> Array:
 def entropic_capped(logits: Array, caps: Array | float) -> Array:
     """Return the minimiser of sum_j x_j (ln x_j - logits_j) over {0 <= x <= caps, sum x = 1}.
 
-    It is min(caps, exp(logits - theta)). Sorted by logits - ln(caps), the coordinates at their caps come
-    first; the first k is right for which the others, rescaled to the remaining sum, respect the next cap. If
-    the caps are all the same, only as many as fill the sum are sorted.
+    It is min(caps, exp(logits - theta)). In the order of decreasing logits - ln(caps), the first k
+    coordinates are at their caps, and the others are a softmax of their logits times the remaining sum. k is
+    the smallest number for which coordinate k + 1 is then below its cap. For equal caps only the largest
+    logits are sorted.
     """
     logits = np.maximum(logits, _LOWEST)
     if not isinstance(caps, np.ndarray):
@@ -263,9 +265,9 @@ def entropic_capped(logits: Array, caps: Array | float) -> Array:
     with np.errstate(divide="ignore"):
         order = np.argsort(np.log(caps) - shifted)
     sorted_caps = caps[order]
-    left = 1.0 - np.concatenate([[0.0], np.cumsum(sorted_caps)[:-1]])
+    remaining = 1.0 - np.concatenate([[0.0], np.cumsum(sorted_caps)[:-1]])
     tails = np.cumsum(weights[order][::-1])[::-1]
-    fits = left * weights[order] <= sorted_caps * tails
+    fits = remaining * weights[order] <= sorted_caps * tails
     if not fits.any():
         return caps.copy()
     capped, rest = np.split(order, [int(np.argmax(fits))])
@@ -276,7 +278,7 @@ def entropic_capped(logits: Array, caps: Array | float) -> Array:
 
 
 def _entropic_uniform(logits: Array, cap: float) -> Array:
-    """Return `entropic_capped` for one cap: at most the ceil(1 / cap) largest coordinates are at it."""
+    """Return `entropic_capped` for equal caps; at most the ceil(1 / cap) largest logits can be at the cap."""
     most = math.ceil(1.0 / cap) if cap * logits.size > 1.0 else logits.size
     parted = np.partition(logits, logits.size - most)
     pivot = parted[-most]
@@ -292,17 +294,17 @@ def _entropic_uniform(logits: Array, cap: float) -> Array:
     if count == 0:
         return weights / weights.sum()
     capped = logits >= largest[count - 1]
-    left = max(1.0 - cap * np.count_nonzero(capped), 0.0)
+    remaining = max(1.0 - cap * np.count_nonzero(capped), 0.0)
     if count == most:
         weights[~capped] = softmax(logits[~capped]) if not capped.all() else 1.0
     weights[capped] = 0.0
-    weights *= left / max(weights.sum(), _TINY)
+    weights *= remaining / max(weights.sum(), _TINY)
     weights[capped] = cap
     return np.minimum(weights, cap, out=weights)
 
 
 def _order(v: Array, caps: Array) -> tuple[Array, int, Array]:
-    """Return the order of increasing v, where the caps, filled in that order, reach 1, and their sums."""
+    """Return the order of increasing v, the coordinate where the sums of caps reach 1, and these sums."""
     order = np.argsort(v, kind="stable")
     filled = np.cumsum(caps[order])
     last = min(int(np.searchsorted(filled, 1.0)), v.shape[0] - 1)
@@ -310,7 +312,7 @@ def _order(v: Array, caps: Array) -> tuple[Array, int, Array]:
 
 
 def _corrected(z: Array, theta: float, caps: Array | float, total: float) -> Array:
-    """Return clip(z - theta, 0, caps) after a Newton step on theta, against the rounding of long sums."""
+    """Return clip(z - theta, 0, caps) after a Newton step on theta, because theta has rounding errors."""
     x = np.clip(z - theta, 0.0, caps)
     free = (x > 0.0) & (x < caps)
     if free.any():

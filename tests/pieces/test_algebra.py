@@ -405,7 +405,7 @@ class Forward(LinearOperator):
         (lambda: L1().on([1, -1], dim=2), InvalidInputError, "twice"),
         (lambda: L1().on(slice(3, 3), dim=5), InvalidInputError, "selects nothing"),
         (lambda: absolute().on([0, 1]), InvalidInputError, "function of 5"),
-        (lambda: absolute().on(slice(0, 3)), InvalidInputError, "selects 5 coordinates of no vector"),
+        (lambda: absolute().on(slice(0, 3)), InvalidInputError, "does not select 5 coordinates of any"),
         (lambda: absolute().on(slice(0, 5), dim=4), InvalidInputError, "beyond"),
         (lambda: absolute().on([True] * 5, dim=7), InvalidInputError, "mask has 5 entries"),
         (lambda: absolute().shift(np.ones(4)), InvalidInputError, r"shape \(5,\)"),

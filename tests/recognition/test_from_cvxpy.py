@@ -283,7 +283,7 @@ def test_a_variable_without_entries_is_named():
 )
 def test_a_constraint_that_an_infinite_side_makes_impossible_is_refused(rows):
     v = cp.Variable(3)
-    with pytest.raises(cut.InvalidInputError, match="holds nowhere, because one side is"):
+    with pytest.raises(cut.InvalidInputError, match="is infeasible, because one side is"):
         cut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum_squares(v)), rows(v)))
 
 
