@@ -112,7 +112,7 @@ def test_no_slope_outside_the_domain():
     w = cp.Variable(2, name="w")
     plan = Plan(cp.norm1(w) - cp.sum(cp.log(w)), (w,))
     assert plan.value_and_slope(np.array([-1.0, 1.0])) == (np.inf, None)
-    with pytest.raises(OracleError, match=r"no subgradient of .* at w"):
+    with pytest.raises(OracleError, match=r"has no subgradient at w"):
         cut.CvxpyRegularizer(-cp.sum(cp.log(w)), w).subgradient(np.zeros(2))
     with pytest.raises(OracleError, match="no gradient of cummax"):
         Plan(cp.sum(cp.cummax(w)), (w,)).value_and_slope(np.ones(2))

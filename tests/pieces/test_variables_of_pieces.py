@@ -45,7 +45,7 @@ def value_function_of(variable):
     ],
 )
 def test_two_variables_of_one_size_are_not_the_same_vector(declare):
-    with pytest.raises(cut.InvalidInputError, match=r"x holds the entries of w .* but those of z"):
+    with pytest.raises(cut.InvalidInputError, match=r"x holds the entries of w .* but the entries of z"):
         declare()
 
 
