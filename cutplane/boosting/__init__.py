@@ -1,4 +1,4 @@
-"""Soft-margin boosting: the weak learner is the oracle, the cuts' multipliers are the ensemble."""
+"""Soft-margin boosting: the weak learner is the oracle, and the multipliers of the cuts are the ensemble."""
 
 from cutplane.boosting.hypothesis_matrix import Column, HypothesisMatrix
 from cutplane.boosting.methods import CorrectiveERLPBoost, ERLPBoost, LPBoost, MLPBoost

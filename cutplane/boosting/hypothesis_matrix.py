@@ -1,4 +1,4 @@
-"""Hypotheses whose outputs are the columns of a matrix."""
+"""Hypotheses whose outputs are given as the columns of a matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Column:
     Parameters
     ----------
     j : int
-        Number of the column.
+        Index of the column.
     sign : {1, -1}, default 1
 
     Examples
@@ -42,17 +42,17 @@ class Column:
 
 @dataclass(frozen=True)
 class HypothesisMatrix:
-    """The columns of X are the outputs of the hypotheses: h_j(x_i) = x_ij in [-1, 1].
+    """A weak learner whose hypotheses are the columns of X: h_j(x_i) = x_ij in [-1, 1].
 
-    For hypotheses computed beforehand: opinions of experts, answers of classifiers, kernels with points. The
-    one with the largest edge is found exactly, by one transposed product:
+    It is for outputs that were computed before, for example opinions of experts or predictions of
+    classifiers. The hypothesis with the largest edge is found exactly, by one transposed product:
 
-        max over j of   sum_i d_i y_i x_ij,   with `symmetric` of its absolute value.
+        max over j of   sum_i d_i y_i x_ij,   or with `symmetric` of its absolute value.
 
     Parameters
     ----------
     symmetric : bool, default False
-        Whether the negative of each column is a hypothesis too.
+        Whether the negative of each column is also a hypothesis.
 
     Examples
     --------
@@ -68,14 +68,14 @@ class HypothesisMatrix:
     symmetric: bool = False
 
     def bind(self, X: Any, y: Array) -> BoundMatrix:
-        """Return the oracle of edges, for entries of X in [-1, 1]; float32 and float64 are not copied."""
+        """Return the edge oracle for X with entries in [-1, 1]; float32 and float64 data are not copied."""
         X = as_matrix(X)
         entries = X.data[: X.indptr[-1]] if sparse.issparse(X) else X
         low, high = entries.min(initial=0.0), entries.max(initial=0.0)
         if low < -1.0 or high > 1.0:
             raise InvalidInputError(
-                f"X holds {low if low < -1.0 else high}; outputs of hypotheses must be in [-1, 1]: divide "
-                "each column by its largest size."
+                f"X contains {low if low < -1.0 else high}, but outputs of hypotheses must be in [-1, 1]: "
+                "divide each column by its largest absolute value."
             )
         signs = as_signs("HypothesisMatrix", as_vector("y", y, X.shape[0]))
         return BoundMatrix(signs, make_data(X, np.array([0, X.shape[0]])), self.symmetric)
@@ -83,7 +83,7 @@ class HypothesisMatrix:
 
 @dataclass(frozen=True, eq=False)
 class BoundMatrix:
-    """The column with the largest edge on given examples."""
+    """The edge oracle of a `HypothesisMatrix` on given examples."""
 
     y: Array
     data: Data
@@ -91,7 +91,8 @@ class BoundMatrix:
     exact = True
 
     def best(self, d: Array) -> tuple[Column, Array]:
-        """Return the column with the largest edge, and its margins; the first one, and +1, among equals."""
+        """Return the column with the largest edge (of equal ones the first, with sign +1), and its
+        margins."""
         edges = self.data.transposed_times(as_vector("d", d, self.y.size) * self.y)
         sizes = np.abs(edges) if self.symmetric else edges
         j = int(np.argmax(sizes >= sizes.max() - TIE))

@@ -1,4 +1,4 @@
-"""The boosting methods: each a method of the engine on one of two problems that are dual to each other."""
+"""The boosting methods: methods of the engine on the edge problem or on its dual, the margin problem."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from cutplane.engine.method_process import MethodProcess
 
 Started = tuple["MethodProcess", Callable[[], Array]]
-"""The process of a method, and a function that returns the weights of the hypotheses after an iteration."""
+"""The process of a method, and a function that returns the current weights of the hypotheses."""
 
 
 class Pool:
-    """The hypotheses found so far: every answer of the weak learner, checked, and stored once.
+    """The hypotheses found so far: the checked answers of the weak learner, without duplicates.
 
     Attributes
     ----------
     hypotheses : list
     edge : float
-        The least edge of the best hypothesis over all distributions so far: an upper bound of the soft
-        margin, if the learner is exact; else relative to the hypotheses that it can find.
+        The least edge of the best hypothesis over all queried distributions. If the learner is exact, it is
+        an upper bound of the soft margin of every ensemble; else only of ensembles of the hypotheses found.
     distribution : ndarray of shape (m,)
-        The one of that edge.
+        The distribution with this edge.
     """
 
     def __init__(self, learner: EdgeOracle, m: int):
@@ -56,17 +56,19 @@ class Pool:
         return self._rows[: len(self.hypotheses)]
 
     def index(self, margins: Array) -> int:
-        """Return the number of the hypothesis with these margins; of a new one the next number."""
+        """Return the index of the hypothesis with these margins; a new hypothesis gets the next index."""
         return self._places.setdefault(margins.tobytes(), len(self.hypotheses))
 
     def query(self, d: Array) -> tuple[float, int]:
-        """Return the edge at the distribution d, and the number of the hypothesis that has it.
+        """Return the edge at the distribution d, and the index of the hypothesis with this edge.
 
-        A learner that is not exact may return a worse hypothesis than one that it found before; then that
-        one is the answer, and the new one is dropped.
+        A learner that is not exact may return a hypothesis that is worse than an earlier one. Then the
+        earlier one is returned, and the new one is dropped.
         """
         hypothesis, margins = self.learner.best(d)
-        margins = check_values(hypothesis, margins, d.size) + 0.0  # -0.0 becomes 0.0: equal bytes
+        margins = (
+            check_values(hypothesis, margins, d.size) + 0.0
+        )  # not -0.0, as bytes are keys
         edge = float(margins @ d)
         edges = np.empty(0) if self.learner.exact else self.columns @ d
         if edges.size and edges.max() >= edge:
@@ -86,7 +88,7 @@ class Pool:
 
 
 class EdgeRisk(Risk):
-    """f(d) = max_h sum_i d_i y_i h(x_i), the edge of the best hypothesis at the distribution d."""
+    """f(d) = max_h sum_i d_i y_i h(x_i), the largest edge of a hypothesis at the distribution d."""
 
     black_box = False
 
@@ -104,7 +106,7 @@ class EdgeRisk(Risk):
 
 
 class Projected(NamedTuple):
-    """Margins, the distribution that is worst for them, and the value there."""
+    """Margins, the distribution that maximises `SmoothedMargin` for them, and the maximum."""
 
     margins: Array
     distribution: Array
@@ -115,8 +117,8 @@ class Projected(NamedTuple):
 class SmoothedMargin(ImagedRisk):
     """f(theta) = max over d in D of -<theta, d> - lam sum_i d_i ln(m d_i), with D the capped simplex.
 
-    Minus the soft margin of an ensemble with the margins theta, except for the entropy, which is at most
-    ``lam ln(m / nu)``. The gradient is -d at the maximiser d, and has the Lipschitz constant 1/lam from the
+    Except for the entropy, which is at most ``lam ln(m / nu)``, this is minus the soft margin of an ensemble
+    with the margins theta. The gradient is -d at the maximiser d. Its Lipschitz constant is 1/lam from the
     maximum norm to the sum norm.
     """
 
@@ -162,8 +164,8 @@ class HypothesisHull(FeasibleSet):
     Attributes
     ----------
     alternative : ndarray of shape (m,) or None
-        A distribution to be tried, once, when another one gives no new hypothesis. Its edge counts, so that
-        it must be in the capped simplex up to rounding.
+        A distribution that is queried once, after another distribution gave no new hypothesis. It must be in
+        the capped simplex up to rounding, because its edge is used as a bound.
     """
 
     bounded = True
@@ -181,7 +183,7 @@ class HypothesisHull(FeasibleSet):
         return float(max(0.0, np.abs(x).max() - 1.0))
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the margins of the hypothesis with the largest edge at -v, scaled to a distribution."""
+        """Return the margins of the hypothesis with the largest edge at max(-v, 0), scaled to sum 1."""
         d, count = np.maximum(-v, 0.0), len(self.pool.hypotheses)
         total = float(d.sum())
         _, k = self.pool.query(d / total if total > 0.0 else np.full(v.size, 1.0 / v.size))
@@ -193,10 +195,10 @@ class HypothesisHull(FeasibleSet):
 
 @dataclass(frozen=True)
 class LPBoost:
-    """Kelley's method over the distributions: every hypothesis found is a cut, the master is an LP.
+    """Kelley's method over the distributions: every hypothesis found is a cut, and the master is an LP.
 
-    It usually takes few rounds, for some data as many as there are examples. The bound is the optimum of the
-    LP.
+    It usually takes few rounds, but for some data as many rounds as there are examples. The optimum of the LP
+    is the lower bound.
 
     References
     ----------
@@ -214,14 +216,14 @@ class LPBoost:
     """
 
     def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
-        """Return Kelley's method on the edge."""
+        """Start Kelley's method on the edge."""
         return _over_distributions(Kelley(), None, pool, m, nu)
 
 
 def _over_distributions(
     method: Method, entropy: RelativeEntropy | None, pool: Pool, m: int, nu: float
 ) -> Started:
-    """Minimise the edge plus an entropy; the multipliers of the cuts are the weights."""
+    """Start a method on the edge plus an entropy; the multipliers of the cuts are the weights."""
     problem = Problem(EdgeRisk(pool, m), entropy, CappedSimplex(1.0 / nu, m))
     process: Any = problem.iterate(method, x0=np.full(m, 1.0 / m), tol=0.0).process
     return process, lambda: process.run.proof.multipliers
@@ -231,8 +233,8 @@ def _over_distributions(
 class ERLPBoost:
     """LPBoost with relative entropy: O(ln(m / nu) / tol^2) rounds, each with a convex master.
 
-    The engine's bundle method with ``g(d) = 1/eta sum_i d_i ln(m d_i)``; on the dual side, the fully
-    corrective Frank-Wolfe method on the smoothed soft margin.
+    It is the engine's bundle method with ``g(d) = 1/eta sum_i d_i ln(m d_i)``. In the dual problem this is
+    the fully corrective Frank-Wolfe method on the smoothed soft margin.
 
     Parameters
     ----------
@@ -251,13 +253,13 @@ class ERLPBoost:
         _smoothing(self, 1, 1.0, 1.0)
 
     def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
-        """Return the bundle method on the edge plus entropy."""
+        """Start the bundle method on the edge plus an entropy."""
         entropy = RelativeEntropy(1.0 / m, _smoothing(self, m, nu, tol))
         return _over_distributions(BMRM(), entropy, pool, m, nu)
 
 
 def _smoothing(method: Any, m: int, nu: float, tol: float) -> float:
-    """Return 1/eta, the weight of the entropy; by default it costs at most tol / 2."""
+    """Return 1/eta, the weight of the entropy; by default the entropy is at most tol / 2."""
     if method.eta is None:
         return tol / (2.0 * max(math.log(m / nu), 1e-3))
     return 1.0 / as_positive(f"{type(method).__name__}.eta", method.eta)
@@ -265,12 +267,12 @@ def _smoothing(method: Any, m: int, nu: float, tol: float) -> float:
 
 @dataclass(frozen=True)
 class CorrectiveERLPBoost:
-    """Frank-Wolfe on the smoothed soft margin: a round costs a sort of the examples, no master.
+    """Frank-Wolfe on the smoothed soft margin: a round sorts the examples and solves no master.
 
     Parameters
     ----------
     step : {"short", "exact", "open_loop"}, default "exact"
-        How far to go towards the new hypothesis.
+        The rule for the step length towards the new hypothesis.
     eta : float, optional
         Positive; by default ``2 / tol ln(m / nu)``.
 
@@ -289,7 +291,7 @@ class CorrectiveERLPBoost:
         as_choice(f"{type(self).__name__}.step", self.step, ("short", "exact", "open_loop"))
 
     def start(self, pool: Pool, m: int, nu: float, tol: float) -> Started:
-        """Return Frank-Wolfe on the hull of the hypotheses."""
+        """Start Frank-Wolfe on the hull of the hypotheses."""
         hull = HypothesisHull(pool, m)
         first = hull.minimise_linear(np.full(m, -1.0 / m))
         risk = SmoothedMargin(m, nu, _smoothing(self, m, nu, tol), pool.learner.exact)
@@ -310,9 +312,10 @@ class CorrectiveERLPBoost:
 
 @dataclass(frozen=True)
 class MLPBoost(CorrectiveERLPBoost):
-    """Frank-Wolfe on the smoothed soft margin, with LPBoost's ensemble taken whenever that is better.
+    """Frank-Wolfe on the smoothed soft margin; it uses LPBoost's ensemble whenever this is better.
 
-    The rounds of LPBoost in practice, and the guarantee of ERLPBoost, O(ln(m / nu) / tol^2) rounds.
+    In practice it needs about as many rounds as LPBoost, with the guarantee of ERLPBoost, O(ln(m / nu) /
+    tol^2) rounds.
 
     Parameters
     ----------
@@ -334,9 +337,9 @@ BoostingMethod = LPBoost | ERLPBoost | CorrectiveERLPBoost
 
 
 class LPCorrection:
-    """The best ensemble of the hypotheses found, without entropy: the master of LPBoost.
+    """The optimal ensemble of the hypotheses found, without entropy, which is the master of LPBoost.
 
-    The weak learner is next called at its distribution, where Frank-Wolfe finds nothing new.
+    If Frank-Wolfe finds no new hypothesis, the weak learner is also called at the LP's distribution.
     """
 
     def __init__(self, hull: HypothesisHull, nu: float, accuracy: float):
@@ -353,7 +356,7 @@ class LPCorrection:
         self._solved = 0
 
     def correct(self, atoms: Array, weights: Array, run: Any) -> tuple[Array, Array] | None:
-        """Return the hypotheses that Frank-Wolfe has not met, and the multipliers of the LP over all."""
+        """Return the hypotheses that are no atoms yet, and the multipliers of the LP over all hypotheses."""
         from cutplane.proof.bound import normalised
 
         columns = self._hull.pool.columns

@@ -1,4 +1,4 @@
-"""The result of soft-margin boosting: the ensemble, and its verification."""
+"""The result of soft-margin boosting, the ensemble, and its verification."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from cutplane.boosting.soft_margin import SoftMargin
 
 _AGREEMENT = 1e-9
-"""Difference of equal margins or edges, because both are in [-1, 1] and ties cost 1e-12."""
+"""Difference at which margins or edges count as equal, because both are in [-1, 1] and ties have an error of
+1e-12."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """x -> sum_k weights_k h_k(x), without the hypotheses of weight zero.
+    """The function x -> sum_k weights_k h_k(x), without hypotheses of weight zero.
 
     Attributes
     ----------
@@ -76,13 +77,13 @@ class Ensemble:
 
 
 def _by_columns(X: Any) -> Any:
-    """Return X as an ndarray or a CSC matrix, in which a column is found without a pass over all entries."""
+    """Return X as an ndarray or a CSC matrix, because these give a column without a pass over all entries."""
     return X.tocsc() if sparse.issparse(X) else np.asarray(X)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoostingResult(BaseResult):
-    """The ensemble, its soft margin, and how far that is from the largest.
+    """An ensemble, its soft margin, and an upper bound of the largest soft margin.
 
     Attributes
     ----------
@@ -90,27 +91,28 @@ class BoostingResult(BaseResult):
     soft_margin : float
         The mean of the nu least margins of the ensemble on the training data.
     edge : float
-        No ensemble has a larger soft margin; relative to the hypotheses found unless `is_global`.
+        No ensemble has a larger soft margin. Unless `is_global`, this holds only for ensembles of the
+        hypotheses found.
     distribution : ndarray of shape (m,)
-        The distribution of the examples at which the best hypothesis has that edge.
+        The distribution of the examples at which the best hypothesis has this edge.
     margins : ndarray of shape (m,)
         y_i times the prediction of the ensemble, in [-1, 1].
     is_global : bool
         Whether the weak learner is exact, so that `edge` bounds the soft margin of every ensemble.
     status : Status
-        OPTIMAL only if the gap is within the tolerance and `is_global`; TARGET if it is within the tolerance
-        relative to the hypotheses that the weak learner found.
+        OPTIMAL only if the gap is within the tolerance and `is_global`; TARGET if the gap is within the
+        tolerance but not `is_global`.
     reason : str
     history : History
-        Of every round; its bounds are `soft_margin` and `edge` so far.
+        One record for each round; the bounds are the `soft_margin` and `edge` so far.
     method : str
     nu : float
     hypotheses : tuple
-        All that were found.
+        All hypotheses found.
     stages : tuple of ndarray
-        The weights of the first hypotheses after each round.
+        The weights after each round, one for each hypothesis found until then.
     problem : SoftMargin or None
-        None if it was loaded from a file: pass the problem to `verify`.
+        None if the result was loaded from a file; then pass the problem to `verify`.
     """
 
     ensemble: Ensemble
@@ -129,17 +131,17 @@ class BoostingResult(BaseResult):
 
     @property
     def x(self) -> Array:
-        """The distribution: the point of the minimisation of the edge."""
+        """The distribution, the variable of the edge problem."""
         return self.distribution
 
     @property
     def objective(self) -> float:
-        """The edge, which is minimised over the distributions."""
+        """The edge, the objective of the minimisation over distributions."""
         return self.edge
 
     @property
     def lower_bound(self) -> float:
-        """The soft margin: no distribution has a smaller edge."""
+        """The soft margin, because no distribution has a smaller edge."""
         return self.soft_margin
 
     @property
@@ -148,14 +150,13 @@ class BoostingResult(BaseResult):
         return SpecialCertificate(self)
 
     def verify(self, problem: SoftMargin | None = None) -> Verification:
-        """Recompute soft margin and edge from the examples, the hypotheses and the weak learner alone.
+        """Recompute the soft margin and the edge from the examples, the hypotheses and the weak learner.
 
-        The lower bound is the mean of the nu least margins of the ensemble, whose hypotheses predict again.
-        The upper bound is the largest edge at `distribution`, whose feasibility is checked, among the
-        hypotheses found and the one that the weak learner, bound to the examples again, returns. With an
-        exact weak learner that bounds every ensemble. With another it bounds the ensembles of these
-        hypotheses, and nothing proves more; and if the learner is random, it may return another hypothesis
-        than in the run.
+        The lower bound is the mean of the nu least margins of the ensemble, with new predictions of its
+        hypotheses. The upper bound is the largest edge at `distribution`, which is checked to be feasible.
+        The hypotheses found and a new answer of the weak learner are compared for it. With an exact weak
+        learner, the edge bounds the soft margin of every ensemble; else of ensembles of these hypotheses
+        only. A random learner may return another hypothesis than in the run.
 
         Parameters
         ----------
@@ -202,7 +203,7 @@ class BoostingResult(BaseResult):
     def _true_edge(self, problem: SoftMargin, problems: list[str]) -> float:
         d, y = self.distribution, problem.y
         feasible = CappedSimplex(1.0 / problem.nu, d.size).project(d)
-        outside = float(np.abs(d - feasible).sum())  # in the sum norm: by so much edges may be wrong
+        outside = float(np.abs(d - feasible).sum())  # in the sum norm, which bounds the error of an edge
         if outside > _AGREEMENT:
             problems.append(f"the distribution is {outside:.3g} away from the capped simplex")
         learner = problem.weak_learner.bind(problem.X, y)
@@ -226,7 +227,7 @@ class BoostingResult(BaseResult):
             yield Ensemble.of(self.hypotheses, weights)
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """Yield the weighted mean of the hypotheses, shape (n,), after each round; each predicts once."""
+        """Yield the decision function after each round, shape (n,); each hypothesis predicts once."""
         X = _by_columns(X)
         predictions = np.empty((len(self.hypotheses), X.shape[0]))
         done = 0
@@ -260,12 +261,12 @@ class BoostingResult(BaseResult):
     @property
     def _remedy(self) -> str:
         if self.status is Status.TARGET:
-            return "Nothing if the ensemble is enough; an exact weak learner (DecisionStumps) proves it."
+            return "Use an exact weak learner, such as DecisionStumps, to prove that no ensemble is better."
         return super()._remedy
 
 
 def plot_margins(margins: Mapping[str, Array], soft_margin: float | None = None, ax: Any = None) -> Axes:
-    """Plot the share of examples whose margin is at most a value, and return the axes.
+    """Plot the cumulative distribution of margins, and return the axes.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ def plot_margins(margins: Mapping[str, Array], soft_margin: float | None = None,
     soft_margin : float, optional
         Drawn as a vertical line.
     ax : matplotlib Axes, optional
-        Drawn into; new axes by default.
+        The axes to draw into; by default new axes.
     """
     ax = as_axes(ax)
     for label, values in margins.items():
@@ -289,5 +290,5 @@ def plot_margins(margins: Mapping[str, Array], soft_margin: float | None = None,
 
 
 def soft_margin(margins: Array, nu: float) -> float:
-    """Return the mean of the nu least margins: min over d in the capped simplex of <d, margins>."""
+    """Return the mean of the nu least margins, min over d in the capped simplex of <d, margins>."""
     return float(margins @ CappedSimplex(1.0 / nu, margins.size).minimise_linear(margins))

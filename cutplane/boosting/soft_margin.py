@@ -1,4 +1,4 @@
-"""Soft-margin boosting: the problem, and the rounds of its solution."""
+"""Soft-margin boosting: the problem, and its process of rounds."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ _FINE = 1e-3
 class SoftMargin:
     """maximise rho - 1/nu sum_i xi_i over ensembles w: y_i sum_h w_h h(x_i) >= rho - xi_i, xi >= 0.
 
-    A weak learner has the hypotheses h: too many to list, they are found one by one, each as the best one for
-    a distribution of the examples (column generation). The dual is ``min over d in D of
-    max_h sum_i d_i y_i h(x_i)`` with the capped simplex ``D = {0 <= d_i <= 1/nu, sum d = 1}``.
+    The hypotheses h are given by a weak learner. Because there are too many to list, they are found by column
+    generation: the weak learner returns the best hypothesis for a distribution d of the examples. The dual is
+    ``min over d in D of max_h sum_i d_i y_i h(x_i)`` with the capped simplex ``D = {0 <= d_i <= 1/nu, sum d =
+    1}``.
 
     Parameters
     ----------
     X : array_like or sparse matrix of shape (m, n)
-        Whatever the weak learner reads.
+        Data that the weak learner accepts.
     y : array_like of shape (m,)
         Labels -1 and +1.
     nu : float
-        In [1, m]: how many examples may count as outliers. 1 is the hard margin.
+        In [1, m]: the number of examples that may count as outliers. 1 is the hard margin.
     weak_learner : WeakLearner, scikit-learn classifier, or callable
         `DecisionStumps`, `HypothesisMatrix`, any classifier whose ``fit`` accepts ``sample_weight``, or a
         function ``(X, y, d) -> hypothesis``.
@@ -95,22 +96,22 @@ class SoftMargin:
         progress: bool = False,
         log: bool = False,
     ) -> BoostingResult:
-        """Find an ensemble whose soft margin is within `tol` of the largest.
+        """Find an ensemble whose soft margin is within `tol` of the largest soft margin.
 
         Parameters
         ----------
         method : LPBoost, ERLPBoost, CorrectiveERLPBoost, MLPBoost or "auto", default "auto"
-            "auto" is `ERLPBoost` down to a `tol` of 1e-3, then `LPBoost`.
+            "auto" is `ERLPBoost` if `tol` is at least 1e-3, else `LPBoost`.
         tol : float, default 0.01
-            Positive. Absolute, in the unit of the margins, which are in [-1, 1]: the run stops when the least
-            edge of the best hypothesis so far exceeds the soft margin of the ensemble by at most `tol`. It is
-            OPTIMAL with an exact weak learner, TARGET with another.
+            Positive and absolute, in the unit of the margins, which are in [-1, 1]. The run stops when the
+            least edge found exceeds the soft margin of the ensemble by at most `tol`. The status is then
+            OPTIMAL with an exact weak learner, else TARGET.
         max_iter : int, default 10000
-            Rounds at most.
+            Largest number of rounds.
         time_limit : float, optional
             Seconds; tested after each round.
         early_stopping : EarlyStopping, optional
-            Stops, with status INTERRUPTED, when the error on other data no longer falls.
+            Stops, with status INTERRUPTED, when the error on validation data no longer decreases.
         callback : callable, optional
             Called after each round with the `State` and its bounds of the soft margin; if it returns True,
             the run ends with status INTERRUPTED.
@@ -120,7 +121,7 @@ class SoftMargin:
         Returns
         -------
         BoostingResult
-            On Ctrl-C too, with status INTERRUPTED and the best ensemble so far.
+            Also after Ctrl-C, with status INTERRUPTED and the best ensemble so far.
         """
         as_scalar("tol", tol, low=0.0, low_open=True)
         if method == "auto":
@@ -150,14 +151,15 @@ class SoftMarginGap(StoppingRule):
             return Stop(Status.OPTIMAL, f"the certified {reason}")
         return Stop(
             Status.TARGET,
-            f"the {reason}, relative to the hypotheses that the weak learner found: it is not declared "
-            "exact, and others may have larger edges",
+            f"the {reason} relative to the hypotheses found: other hypotheses may have larger edges, because "
+            "the weak learner is not declared exact",
         )
 
 
 @dataclass(frozen=True, eq=False)
 class EarlyStopping:
-    """Stop after `patience` rounds without a lower error on other data, and return the ensemble of the least.
+    """Stop after `patience` rounds without a lower validation error; return the ensemble with the least
+    error.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ class EarlyStopping:
 
 
 class Rounds:
-    """A process of the driver: one iteration of a method each, and the soft margin of its ensemble."""
+    """A process of the driver; each round is an iteration of a method and evaluates its ensemble."""
 
     def __init__(
         self, problem: SoftMargin, method: BoostingMethod, tol: float, early_stopping: EarlyStopping | None
@@ -188,8 +190,8 @@ class Rounds:
         self._inner, self._weights = method.start(self.pool, problem.y.size, problem.nu, tol)
         self._best = -math.inf, np.empty(0)
         self._stages: list[Array] = []
-        self._predictions: list[Array] = []  # of each hypothesis on the data of early stopping
-        self._errors: list[float] = []  # there, after each round
+        self._predictions: list[Array] = []  # of each hypothesis on the validation data
+        self._errors: list[float] = []  # of the ensemble on the validation data after each round
 
     @property
     def started(self) -> bool:
@@ -203,7 +205,7 @@ class Rounds:
         return inner._replace(lower=self._best[0], upper=self.pool.edge, x=self.pool.distribution, scale=1.0)
 
     def step(self) -> Turn:
-        """Do an iteration of the method; keep its ensemble if that is the best."""
+        """Do an iteration of the method, and store its ensemble if this is the best so far."""
         turn = self._inner.step()
         weights = self._weights()
         weights = weights if weights.any() else np.ones(1)
@@ -219,7 +221,7 @@ class Rounds:
         return Turn(turn.kind, stop)
 
     def _validated(self, rule: EarlyStopping, weights: Array) -> Stop | None:
-        """Evaluate the ensemble of a round on the other data; stop if the error no longer falls."""
+        """Evaluate the ensemble of a round on the validation data; stop if the error no longer decreases."""
         for hypothesis in self.pool.hypotheses[len(self._predictions) :]:
             self._predictions.append(np.asarray(hypothesis.predict(rule.X)))
         votes = sum(weights[k] * self._predictions[k] for k in np.flatnonzero(weights))
@@ -234,11 +236,11 @@ class Rounds:
         )
 
     def confirm(self, stop: Stop) -> Stop:
-        """Return the stop, because the edge was found by the weak learner itself."""
+        """Return the stop, because the weak learner itself computed the edge."""
         return stop
 
     def result(self, stop: Stop, history: History) -> BoostingResult:
-        """Return the best ensemble, or the one of the least error on validation data."""
+        """Return the ensemble with the largest soft margin, or with the least validation error."""
         pool = self.pool
         chosen = self._stages[int(np.argmin(self._errors))] if self._errors else self._best[1]
         margins = chosen @ pool.columns[: chosen.size]

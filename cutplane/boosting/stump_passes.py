@@ -1,8 +1,8 @@
-"""Decision stumps: compiled passes over sorted features, without the interpreter lock.
+"""Compiled passes over sorted features for decision stumps, without interpreter lock.
 
-`codes` are defined in `SortedFeatures`. With s the sum of u = d y over the examples from an end of a feature
-to a split, the edge of the stump is the total of u minus 2 s, or its negative, because the split changes the
-sign of these examples.
+`codes` are defined in `SortedFeatures`. Let s be the sum of u = d y over the examples between an end of a
+feature and a split. The edge of the stump is the total of u minus 2 s, or its negative, because the split
+changes the sign of these examples.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _EXAMPLE = np.uint32((1 << 31) - 1)
 
 @routine
 def largest_edges(codes, starts, middles, u, total, low, high, out):
-    """out[j] = the largest edge of the splits of feature j, for low <= j < high; -1 if there is none."""
+    """Set out[j] to the largest edge of a split of feature j for low <= j < high; -1 without a split."""
     for j in range(low, high):
         i, middle, k = starts[j], middles[j], starts[j + 1] - 1
         below, above, largest, largest_above = 0.0, 0.0, -1.0, -1.0
-        while i < middle <= k:  # two sums at a time take half the time
+        while i < middle <= k:  # two sums at once take half the time
             code, code_above = codes[i], codes[k]
             below += u[code & _EXAMPLE]
             above += u[code_above & _EXAMPLE]
@@ -45,7 +45,7 @@ def largest_edges(codes, starts, middles, u, total, low, high, out):
 
 @routine
 def lowest_split(codes, start, middle, stop, u, total, bar):
-    """Return the place in `codes` of the lowest split with an edge of at least `bar`, and the edge for +1."""
+    """Return the index in `codes` of the lowest split with an edge of at least `bar`, and its edge for +1."""
     s = 0.0
     for k in range(start, middle):
         code = codes[k]

@@ -1,4 +1,4 @@
-"""Decision stumps: the best split of one feature, exactly, from features that are sorted once."""
+"""Decision stumps: the exact best split of a single feature, from features that are sorted once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cutplane.runtime.threads import run_chunks
 LAST = np.uint32(1 << 31)
 EXAMPLE = np.uint32((1 << 31) - 1)
 _CHUNK = 1 << 18
-"""Entries that a thread sorts, because fewer do not outweigh the start of a thread."""
+"""Entries sorted by a thread, because for fewer the start of the thread costs more than it saves."""
 _MOST_EXAMPLES = 1 << 31
-"""Examples at most, because a code has 31 bits for the number of one."""
+"""Largest number of examples, because a code has 31 bits for the index of an example."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Stump:
     Parameters
     ----------
     feature : int
-        Number of the column.
+        Index of the column.
     threshold : float
-        Compared in float64, whatever the type of the data.
+        Compared in float64 for all types of data.
     sign : {1, -1}
 
     Examples
@@ -57,14 +57,16 @@ class Stump:
         Raises
         ------
         InvalidInputError
-            If X lacks the feature, or holds NaN there.
+            If X lacks the feature, or the feature contains NaN.
         """
         x = column(X, self.feature)
         if self.threshold == -math.inf:
             return np.full(x.size, float(self.sign))
         if np.isnan(x).any():
             i = int(np.argmax(np.isnan(x)))
-            raise InvalidInputError(f"X[{i}, {self.feature}] is nan, but {self} splits there; impute it.")
+            raise InvalidInputError(
+                f"X[{i}, {self.feature}] is nan, but {self} splits this feature; impute it."
+            )
         return np.where(x > np.float64(self.threshold), float(self.sign), -float(self.sign))
 
     def __repr__(self) -> str:
@@ -75,22 +77,22 @@ class Stump:
 
 @dataclass(frozen=True)
 class DecisionStumps:
-    """All decision stumps: sign * (+1 if x_j > threshold else -1), and the constants -1 and +1.
+    """The weak learner of all decision stumps, sign * (+1 if x_j > threshold else -1), and of -1 and +1.
 
-    Every feature j, every threshold between two different values of it, and both signs. Binding sorts each
-    feature once; then the stump with the largest edge is found exactly, in one pass over the sorted features:
+    The hypotheses have every feature j, every threshold between two different values of the feature, and both
+    signs. `bind` sorts each feature once. Then one pass over the sorted features finds the stump with the
+    largest edge exactly:
 
         max over j, threshold, sign of   sum_i d_i y_i sign (+1 if x_ij > threshold else -1).
 
-    Among those within 1e-12 of the largest edge the constants are first, then the lowest feature, the lowest
-    threshold, and the sign +1, so that the answer depends neither on the number of threads nor on the layout
-    of the data. Thresholds are half way between neighbouring values.
+    Among hypotheses within 1e-12 of the largest edge, constants are preferred, then the lowest feature, the
+    lowest threshold, and the sign +1. Therefore the answer depends neither on the number of threads nor on
+    the layout of the data. Thresholds are midpoints of neighbouring values.
 
     Notes
     -----
-    Dense float32 and float64 data of any memory order and sparse CSR and CSC data are referred to and not
-    copied. The sorted features take 4 bytes per entry that is not zero; zeros are one group, which costs
-    nothing.
+    Dense float32 and float64 data in any memory order and sparse CSR and CSC data are not copied. The sorted
+    features take 4 bytes per nonzero entry. Zeros need no memory, because they are one group of equal values.
 
     References
     ----------
@@ -108,7 +110,7 @@ class DecisionStumps:
     """
 
     def bind(self, X: Any, y: Array) -> BoundStumps:
-        """Sort the features of X, of at most 2^31 rows, and return the oracle of edges."""
+        """Sort the features of X, which has at most 2^31 rows, and return the edge oracle."""
         X = as_matrix(X)
         y = as_signs("DecisionStumps", as_vector("y", y, X.shape[0]))
         return BoundStumps(y, sort_features(X))
@@ -116,7 +118,7 @@ class DecisionStumps:
 
 @dataclass(frozen=True, eq=False)
 class BoundStumps:
-    """The stump with the largest edge on given examples."""
+    """The edge oracle of `DecisionStumps` on given examples."""
 
     y: Array
     features: SortedFeatures
@@ -147,18 +149,19 @@ class BoundStumps:
 
 @dataclass(frozen=True, eq=False)
 class SortedFeatures:
-    """The examples in the order of each feature; zeros are one group and take no memory.
+    """The examples in the order of each feature; zeros are one group and need no memory.
 
     Attributes
     ----------
     X : ndarray or sparse array of shape (m, n)
     codes : ndarray of uint32
-        The numbers of the examples, feature after feature, without zeros. The highest bit says that a split
-        may follow: it is at the last of equal values, seen from the end of the feature.
+        The indices of the examples with nonzero entries, feature after feature. The highest bit marks the
+        last of several equal values, counted from the nearer end of the feature, because a split may follow.
     starts : ndarray of shape (n + 1,)
-        Where in `codes` each feature begins.
+        The index in `codes` at which each feature begins.
     middles : ndarray of shape (n,)
-        Where in `codes` each feature is summed from above instead of below, because the zeros are there.
+        The index in `codes` from which the values of each feature are summed from above instead of from
+        below, because the zeros are at this position.
     """
 
     X: Any
@@ -167,7 +170,7 @@ class SortedFeatures:
     middles: Array
 
     def threshold(self, j: int, k: int) -> float:
-        """Return the number half way between the two values that the split at codes[k] separates."""
+        """Return the midpoint of the two values that the split at codes[k] separates."""
         start, middle, stop = self.starts[j], self.middles[j], self.starts[j + 1]
         beyond = k + 1 if k < middle else k - 1
         is_last = beyond == middle if k < middle else beyond < middle
@@ -176,7 +179,7 @@ class SortedFeatures:
         return between(*sorted(values))
 
     def above(self, j: int, k: int) -> Array:
-        """Return a mask of shape (m,) of the examples above the split at codes[k]."""
+        """Return a mask, shape (m,), of the examples above the split at codes[k]."""
         from_below = k < self.middles[j]
         part = slice(self.starts[j], k + 1) if from_below else slice(k, self.starts[j + 1])
         above = np.full(self.X.shape[0], from_below)
@@ -188,7 +191,7 @@ class SortedFeatures:
 
 
 def between(low: float, high: float) -> float:
-    """Return a number t half way between two different ones, with low <= t < high whatever is rounded."""
+    """Return the midpoint t of two numbers, rounded so that low <= t < high."""
     middle = 0.5 * low + 0.5 * high
     return middle if low <= middle < high else low
 
@@ -196,12 +199,12 @@ def between(low: float, high: float) -> float:
 def sort_features(X: Any) -> SortedFeatures:
     """Sort every feature of a matrix that `as_matrix` has checked.
 
-    A CSR matrix is transposed, and a CSC one that stores entries several times or zeros is copied, until all
-    is sorted.
+    During sorting, a CSR matrix is transposed, and a CSC matrix with duplicate entries or stored zeros is
+    copied.
     """
     m, n = X.shape
     if m > _MOST_EXAMPLES:
-        raise InvalidInputError(f"X has {m} rows; decision stumps take at most 2^31: draw a part of them.")
+        raise InvalidInputError(f"X has {m} rows; decision stumps allow at most 2^31: use a sample.")
     columns = X.tocsc() if sparse.issparse(X) else X
     if sparse.issparse(X):
         if not columns.has_canonical_format or not columns.data[: columns.indptr[-1]].all():
@@ -230,7 +233,7 @@ def sort_features(X: Any) -> SortedFeatures:
 
 
 def _entries(X: Any, low: int, high: int) -> tuple[Array, Array]:
-    """Return the rows and the values of the nonzero entries in columns low to high, column after column."""
+    """Return the rows and values of the nonzero entries in columns low to high - 1, column after column."""
     if sparse.issparse(X):
         part = slice(X.indptr[low], X.indptr[high])
         return X.indices[part], X.data[part]
@@ -240,22 +243,22 @@ def _entries(X: Any, low: int, high: int) -> tuple[Array, Array]:
 
 
 def _sort(examples: Array, values: Array, edges: Array, m: int) -> tuple[Array, Array]:
-    """Return the codes of some features, and how many of each are below its middle."""
+    """Return the codes of some features, and the number of codes of each feature below its middle."""
     order = np.empty(values.size, dtype=np.int64)
     for start, stop in pairwise(edges.tolist()):
         order[start:stop] = values[start:stop].argsort()
         order[start:stop] += start
     values, examples = values[order], examples[order].astype(np.int64)
-    differs = np.ones(values.size + 1, dtype=bool)  # differs[k]: from the value before
+    differs = np.ones(values.size + 1, dtype=bool)  # differs[k]: value k differs from value k - 1
     np.not_equal(values[1:], values[:-1], out=differs[1:-1])
     differs[edges] = True
     if not differs.all():
         examples |= np.cumsum(differs[:-1]) << 31
-        examples.sort()  # of those with the same value: numpy's fastest sort returns them in any order
+        examples.sort()  # within equal values, because numpy's fastest sort is not stable
         examples &= int(EXAMPLE)
     below = np.diff(np.append(0, np.cumsum(values < 0.0))[edges])
     half = (m + 1) // 2
-    for j in np.flatnonzero(np.diff(edges) == m):  # without zeros: half of the values are summed from below
+    for j in np.flatnonzero(np.diff(edges) == m):  # without zeros, half of the values are summed from below
         below[j] = half + np.argmax(differs[edges[j] + half :])
     from_below = np.arange(values.size) < np.repeat(edges[:-1] + below, np.diff(edges))
     split = np.where(from_below, differs[1:], differs[:-1])

@@ -1,6 +1,7 @@
-"""Weak learners: the interface of boosting to the hypotheses, for functions and scikit-learn classifiers too.
+"""Weak learners: the interface between boosting and the hypotheses, with adapters for functions and
+classifiers.
 
-A weak learner is bound to the examples once. For each distribution d of weights on the examples it then
+A weak learner is bound to the examples once. For each distribution d of weights on the examples, it then
 returns a hypothesis h with a large edge
 
     sum_i d_i y_i h(x_i),   h(x) in [-1, 1].
@@ -21,13 +22,13 @@ from cutplane.pieces.validation import Array, as_signs
 from cutplane.runtime.extras import require_extra
 
 TIE = 1e-12
-"""Difference of equal edges, because sums of numbers of sum 1 are no more accurate."""
+"""Difference at which edges count as equal, because their rounding errors reach it."""
 _ROUNDING = 1e-9
-"""Excess of a value over 1 that is accepted, because hypotheses are sums of rounded numbers."""
+"""Accepted excess of a value over 1, because hypotheses are sums of rounded numbers."""
 
 
 class Hypothesis(Protocol):
-    """A function of examples with values in [-1, 1]: the sign is the class, the size the confidence."""
+    """A function of examples with values in [-1, 1]: sign and size are the class and the confidence."""
 
     def predict(self, X: Any) -> Array:
         """Return the value at each row of X, shape (n,); zero abstains."""
@@ -39,10 +40,10 @@ class EdgeOracle(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether no other hypothesis has a larger edge than the one that `best` returns.
+        """Whether `best` always returns a hypothesis with the largest edge.
 
-        Then bounds on the soft margin hold for all hypotheses, and a run may end as OPTIMAL. Otherwise they
-        hold for the hypotheses found so far only, and it ends as TARGET.
+        If True, bounds of the soft margin hold for all hypotheses, and a run may end as OPTIMAL. If False,
+        they hold only for the hypotheses found so far, and a run ends as TARGET.
         """
         ...
 
@@ -62,12 +63,12 @@ class WeakLearner(Protocol):
     """An object that can be bound to examples."""
 
     def bind(self, X: Any, y: Array) -> EdgeOracle:
-        """Return the oracle of edges on these examples.
+        """Return the edge oracle on these examples.
 
         Parameters
         ----------
         X : any
-            As the user gave it: one row per example.
+            The data as the user gave it, one row per example.
         y : ndarray of shape (m,)
             Labels -1.0 and +1.0.
         """
@@ -75,11 +76,11 @@ class WeakLearner(Protocol):
 
 
 def as_weak_learner(learner: Any) -> WeakLearner:
-    """Return `learner` as a weak learner.
+    """Convert an object with `bind`, a classifier, or a function to a weak learner.
 
     Examples
     --------
-    A function that picks the better one of two experts:
+    A function that chooses the better one of two experts:
 
     >>> import numpy as np
     >>> from cutplane.boosting.hypothesis_matrix import Column
@@ -101,8 +102,8 @@ def as_weak_learner(learner: Any) -> WeakLearner:
     if callable(learner):
         return FunctionLearner(learner)
     raise InvalidInputError(
-        f"weak_learner is {learner!r}, which has neither bind(X, y), nor fit(X, y, sample_weight) and "
-        "predict(X), nor is it a function (X, y, d) -> hypothesis; DecisionStumps() is a good first choice."
+        f"weak_learner is {learner!r}, but must be an object with bind(X, y), a classifier with fit(X, y, "
+        "sample_weight) and predict(X), or a function (X, y, d) -> hypothesis; for example DecisionStumps()."
     )
 
 
@@ -138,15 +139,16 @@ class _BoundFunction:
 class SklearnLearner:
     """A classifier that is fitted for each distribution of weights on the examples.
 
-    A clone of it is fitted to the labels -1 and +1 with ``sample_weight = m * d``, which is 1 on average. It
-    need not maximise the edge: `exact` is False.
+    A clone of the classifier is fitted to the labels -1 and +1 with ``sample_weight = m * d``, whose mean is
+    1. `exact` is False, because a classifier need not maximise the edge.
 
     Parameters
     ----------
     estimator : classifier of scikit-learn, or object like one
-        Has ``fit(X, y, sample_weight=...)`` and ``predict(X)``. It is not changed. Every parameter called
-        ``random_state``, also of an estimator within it, is set to a number drawn from its value (from 0 if
-        it is None) and from d: the same d gives the same hypothesis. A generator given there is kept.
+        Has ``fit(X, y, sample_weight=...)`` and ``predict(X)``. It is not changed. In the clone, each
+        parameter ``random_state``, also of nested estimators, is set to a number computed from its value (0
+        if None) and d. Therefore the same d gives the same hypothesis. A generator as ``random_state`` is not
+        replaced.
     confidence_rated : bool, default False
         Whether h(x) is 2 p(x) - 1 with p(x) = ``predict_proba``, the probability of +1, instead of the
         predicted class.
@@ -154,7 +156,7 @@ class SklearnLearner:
     Raises
     ------
     InvalidInputError
-        If the estimator cannot take ``sample_weight``, or lacks ``predict`` or, confidence rated,
+        If ``fit`` has no ``sample_weight``, or the estimator lacks ``predict`` or, with `confidence_rated`,
         ``predict_proba``.
 
     Examples
@@ -179,14 +181,14 @@ class SklearnLearner:
             raise InvalidInputError(f"{name} has no predict(X); pass a classifier.")
         if not validation.has_fit_parameter(self.estimator, "sample_weight"):
             raise InvalidInputError(
-                f"{name}.fit takes no sample_weight; pass a classifier that weights examples, or a function "
-                "(X, y, d) -> hypothesis that does."
+                f"{name}.fit has no sample_weight; pass a classifier that supports weights of examples, or a "
+                "function (X, y, d) -> hypothesis."
             )
         if self.confidence_rated and not hasattr(self.estimator, "predict_proba"):
             raise InvalidInputError(f"{name} has no predict_proba(X); set confidence_rated=False.")
 
     def bind(self, X: Any, y: Array) -> EdgeOracle:
-        """Return the oracle of edges, for X as the classifier takes it: one row per example."""
+        """Return the edge oracle for data X that the classifier accepts, one row per example."""
         return _BoundFunction(self._fitted, False, X, as_signs(type(self).__name__, y))
 
     def _fitted(self, X: Any, y: Array, d: Array) -> FittedClassifier:
@@ -215,7 +217,7 @@ class FittedClassifier:
 
 
 def _set_random_states(estimator: Any, salt: int) -> None:
-    """Give every integer or absent random_state a value that depends on it and on `salt`."""
+    """Replace each random_state that is None or an integer by a number computed from it and `salt`."""
     if not hasattr(estimator, "get_params"):
         return
     changed = {}
@@ -232,7 +234,7 @@ def margins_of(hypothesis: Hypothesis, X: Any, y: Array) -> Array:
 
 
 def check_values(hypothesis: Hypothesis, values: Any, size: int) -> Array:
-    """Return the predictions or margins of a hypothesis as float64 of shape (size,); nothing is clipped."""
+    """Return the predictions or margins of a hypothesis as float64, shape (size,), or raise `OracleError`."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -247,7 +249,7 @@ def check_values(hypothesis: Hypothesis, values: Any, size: int) -> Array:
         i = int(np.argmax(wrong))
         raise OracleError(
             f"The hypothesis {hypothesis!r} has the value {array[i]:g} at example {i}; values must be in "
-            "[-1, 1]: divide them by their largest size, or predict signs."
+            "[-1, 1]: divide them by their largest absolute value, or predict signs."
         )
     return array
 

@@ -20,28 +20,28 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 _SMALL = 1 << 22
-"""Entries of a matrix that are all checked, because reading them is cheap; of a larger one a sample is."""
+"""Entries of a matrix up to which all of them are checked for symmetry, because reading them is cheap; larger
+matrices are sampled."""
 _SAMPLE = 1000
 """Pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong pairs."""
 _WHOLE = 128
-"""Rows of a matrix tested for negative eigenvalues as a whole, because that takes no more memory than its
-sums."""
+"""Rows of a matrix up to which its whole spectrum is tested, because the test then needs little memory."""
 
 BankParts = tuple[FactoredKernels, SymmetricMatrices]
-"""Kernels, each as a factor or as a matrix."""
+"""The kernels stored as factors, and the kernels stored as matrices."""
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """All K_k a of one vector a, in the form in which the bank keeps the kernels; linear in a.
+    """All products K_k a with one vector a, stored as the bank stores the kernels; linear in a.
 
     Parameters
     ----------
     bank : Bank
     coefficients : ndarray
-        F'a, for the kernels with a factor F.
+        F'a for the kernels that are stored as a factor F.
     rows : ndarray of shape (n_dense, m)
-        K_k a, for the others.
+        K_k a for the other kernels.
     """
 
     bank: Bank
@@ -49,7 +49,7 @@ class Products:
     rows: Array
 
     def combine(self, other: Products, t: float) -> Products:
-        """Return the products of a0 + t (a1 - a0) from the products of a0 and of a1, without a pass."""
+        """Return the products of a0 + t (a1 - a0) from the products of a0 and a1, without a pass."""
         return Products(
             self.bank,
             self.coefficients + t * (other.coefficients - self.coefficients),
@@ -57,17 +57,17 @@ class Products:
         )
 
     def quadratic_forms(self, a: Array) -> Array:
-        """Return a'K_k a, shape (n_kernels,), without a pass."""
+        """Return a'K_k a, shape (n_kernels,), without reading kernels."""
         bank, a = self.bank, as_vector("a", a, self.bank.n_samples)
         (factored, dense), forms = bank.parts, self.rows @ a
-        if (forms < 0.0).any():  # by rounding, they are zero
+        if (forms < 0.0).any():  # negative because of rounding errors
             rounding = 8.0 * np.finfo(bank.dtype).eps + bank.n_samples * np.finfo(np.float64).eps
             bound = rounding * float(a @ a) * dense.traces[dense.numbers]
             forms = np.where((forms < 0.0) & (forms >= -bound), 0.0, forms)
         return bank._scales * (factored.quadratic_forms(self.coefficients) + dense.among_all(forms))
 
     def weighted(self, weights: Array) -> Array:
-        """Return the sum of weights_k K_k a, shape (m,); zero weights cost nothing."""
+        """Return the sum of weights_k K_k a, shape (m,); kernels with weight zero are skipped."""
         weights, (factored, dense) = self.bank._scaled_weights(weights), self.bank.parts
         own = weights[dense.numbers]
         chosen = np.flatnonzero(own)
@@ -83,7 +83,7 @@ class Bank(ABC):
     names : tuple of str
         Descriptions of the kernels.
     dtype : dtype
-        float64, or float32 if kernels are kept in it.
+        The type in which kernels are stored, float64 or float32.
     """
 
     n_samples: int
@@ -102,7 +102,7 @@ class Bank(ABC):
     @property
     @abstractmethod
     def parts(self) -> BankParts:
-        """The kernels in the forms in which they are kept, before they are scaled."""
+        """The kernels as they are stored, before scaling."""
 
     @property
     def traces(self) -> Array:
@@ -112,7 +112,7 @@ class Bank(ABC):
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the kernels take, in bytes, without the given data."""
+        """Memory of the stored kernels in bytes, without the given data."""
         return sum(part.n_bytes for part in self.parts)
 
     def weighted_sum(self, weights: Array) -> Array:
@@ -121,15 +121,15 @@ class Bank(ABC):
         Parameters
         ----------
         weights : array_like of shape (n_kernels,)
-            Zeros cost nothing.
+            Kernels with weight zero are skipped.
         """
         return self._sum(self._scaled_weights(weights), None)
 
     def sum_near(self, weights: Array, a: Array, products: Products, allowed: float) -> Array:
-        """Return K, the sum of weights_k K_k, without the parts that add least to a'Ka: at most `allowed` in
-        total.
+        """Return the sum of weights_k K_k without the terms that contribute least to a'Ka.
 
-        The missing part, columns of factors and whole matrices, is positive semidefinite.
+        The omitted terms are columns of factors and whole matrices. Their sum is positive semidefinite and
+        contributes at most `allowed` to a'Ka.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Bank(ABC):
         return out
 
     def quadratic_forms(self, a: Array) -> Array:
-        """Return a'K_k a for each kernel, shape (n_kernels,): one pass.
+        """Return a'K_k a for each kernel, shape (n_kernels,); reads the kernels once.
 
         Parameters
         ----------
@@ -168,7 +168,9 @@ class Bank(ABC):
         return self.products(a).quadratic_forms(a)
 
     def products(self, a: Array) -> Products:
-        """Return all K_k a: one pass. Products on a line, and their quadratic forms, need none.
+        """Return all K_k a; reads the kernels once.
+
+        The products of points on a line, and quadratic forms, follow from the result without reading kernels.
 
         Parameters
         ----------
@@ -182,7 +184,7 @@ class Bank(ABC):
         """Return the sum of weights_k K_k(Z, X) a, one number per new point."""
 
     def scaled(self, factors: Array) -> Self:
-        """Return the bank of factors_k K_k; nothing is computed or copied.
+        """Return the bank of the kernels factors_k K_k, without computing or copying kernels.
 
         Parameters
         ----------
@@ -192,11 +194,14 @@ class Bank(ABC):
         factors = as_vector("factors", factors, self.n_kernels)
         if (factors < 0.0).any():
             k = int(factors.argmin())
-            raise InvalidInputError(f"factors[{k}] is {factors[k]}; a kernel times it is no kernel: use abs.")
+            raise InvalidInputError(
+                f"factors[{k}] is {factors[k]}, but a negative multiple of a kernel is not a kernel; "
+                "pass nonnegative factors."
+            )
         return self._changed(_scales=self._scales * factors)
 
     def restricted(self, indices: Any) -> Self:
-        """Return the bank of some kernels, in the given order; their computed forms are kept.
+        """Return the bank of some kernels in the given order, without computing them again.
 
         Parameters
         ----------
@@ -211,9 +216,7 @@ class Bank(ABC):
                 f"indices must be integers below {self.n_kernels}, or a mask of that length: {error}."
             ) from error
         if numbers.ndim != 1 or not numbers.size or np.unique(numbers).size < numbers.size:
-            raise InvalidInputError(
-                f"indices must be those of at least one kernel, none twice, got {chosen}."
-            )
+            raise InvalidInputError(f"indices must name at least one kernel, and none twice, got {chosen}.")
         return self._restricted(numbers)
 
     @abstractmethod
@@ -222,7 +225,7 @@ class Bank(ABC):
 
     def _changed(self, **changes: Any) -> Self:
         changed = object.__new__(type(self))
-        vars(changed).update(vars(self) | changes)  # computed forms too, which pickling omits
+        vars(changed).update(vars(self) | changes)  # includes computed kernels, which pickling omits
         return changed
 
     def _scaled_weights(self, weights: Array) -> Array:
@@ -244,13 +247,14 @@ class Bank(ABC):
 class PrecomputedKernels(Bank):
     """Kernel matrices K_1, ..., K_n of shape (m, m), as they are.
 
-    They are neither copied nor read at once, so that memory-mapped arrays larger than the memory may be
-    given; each pass reads the part of each matrix up to its diagonal, or above it if columns are contiguous.
+    The matrices are neither copied nor read at once. They may therefore be memory-mapped arrays that are
+    larger than the memory. Each pass reads one triangle of each matrix: the lower one, or the upper one if
+    columns are contiguous.
 
     Parameters
     ----------
     matrices : array_like of shape (n_kernels, m, m), or sequence of arrays of shape (m, m)
-        Symmetric and positive semidefinite. Others than float32 and float64 are converted to float64.
+        Symmetric and positive semidefinite. Types other than float32 and float64 are converted to float64.
     names : sequence of str, optional
         By default "kernel 0", "kernel 1", ...
 
@@ -262,17 +266,17 @@ class PrecomputedKernels(Bank):
     Raises
     ------
     InvalidInputError
-        If there are no matrices, their shapes do not fit, or one has an entry that is not finite, a negative
-        one on its diagonal, is not symmetric, or is found not to be positive semidefinite; the message names
-        the entries, or the direction. Of matrices with more than 4 million entries, the diagonal and 1000
-        pairs of entries are checked for symmetry; of those with more than 128 rows, three principal blocks
-        of 128 rows for negative eigenvalues.
+        If there are no matrices, if their shapes differ, or if a matrix has an entry that is not finite or a
+        negative diagonal entry, is not symmetric, or is found not to be positive semidefinite. The message
+        names the entries or the direction. In matrices with more than 4 million entries, the diagonal and
+        1000 pairs of entries are checked for symmetry. In matrices with more than 128 rows, three principal
+        blocks of 128 rows are tested for negative eigenvalues.
 
     Notes
     -----
-    With a large matrix that has negative eigenvalues which this does not find, the problems in which the bank
-    is used are not convex, and their bounds do not hold. If need be, add a multiple of the identity, or cut
-    off the negative eigenvalues.
+    The tests may miss negative eigenvalues of a large matrix. Problems with such a bank are not convex, and
+    their bounds do not hold. If in doubt, add a multiple of the identity, or set the negative eigenvalues to
+    zero.
 
     Examples
     --------
@@ -320,7 +324,7 @@ class PrecomputedKernels(Bank):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The least accurate type of the matrices."""
+        """float32 if any matrix has this type, else float64."""
         return min((matrix.dtype for matrix in self.matrices), key=lambda dtype: dtype.itemsize)
 
     def predict(self, Z: Any, weights: Array, a: Array) -> Array:
@@ -329,7 +333,7 @@ class PrecomputedKernels(Bank):
         Parameters
         ----------
         Z : array_like of shape (n_kernels, p, m), or sequence of arrays of shape (p, m)
-            Kernels of p new points with the m examples. Those with weight zero are not read: they may be
+            Kernels of p new points with the m examples. A matrix with weight zero is not read and may be
             None.
         weights : array_like of shape (n_kernels,)
         a : array_like of shape (m,)
@@ -346,7 +350,9 @@ class PrecomputedKernels(Bank):
             )
         known = next((k for k in range(len(Z)) if Z[k] is not None), None)
         if known is None:
-            raise InvalidInputError("Z holds no matrix; give those of the kernels with weight.")
+            raise InvalidInputError(
+                "Z holds no matrix; give the matrices of all kernels with nonzero weight."
+            )
         p = np.shape(Z[known])[0] if np.ndim(Z[known]) else 0
         out = np.zeros(p)
         for k in np.flatnonzero(weights).tolist():
@@ -410,7 +416,7 @@ def _check(k: int, matrix: Array, m: int) -> None:
     if not (np.isfinite(diagonal).all() and diagonal.min() >= 0.0):
         i = int(np.argmin(np.where(np.isfinite(diagonal), diagonal, -np.inf)))
         raise InvalidInputError(
-            f"matrices[{k}][{i}, {i}] is {diagonal[i]}; the diagonal of a kernel is finite and nonnegative."
+            f"matrices[{k}][{i}, {i}] is {diagonal[i]}; a kernel matrix has a finite nonnegative diagonal."
         )
     place = _asymmetry(matrix, ASYMMETRY[matrix.dtype.newbyteorder("=")] * float(diagonal.max()))
     if place is not None:
@@ -428,7 +434,7 @@ def _check(k: int, matrix: Array, m: int) -> None:
 
 
 def _asymmetry(matrix: Array, tol: float) -> tuple[int, int] | None:
-    """Return where a matrix, or a sample of a large one, is not symmetric or not finite."""
+    """Return an entry that is not finite or not symmetric, or None; large matrices are sampled."""
     m = matrix.shape[0]
     if matrix.size > _SMALL:
         i, j = np.random.default_rng(0).integers(m, size=(2, _SAMPLE))

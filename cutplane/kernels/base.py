@@ -16,13 +16,14 @@ from cutplane.pieces.validation import Array, as_positive
 from cutplane.risks.matrix import as_matrix
 
 _SHOWN = 4
-"""Columns listed in a name at most, because names are headings."""
+"""Columns listed in a kernel's name at most, because names are used as headings."""
 _FEW = 100
-"""Columns of a factor at most if the kernel uses fewer, because a product with so many costs as much as an
-exponential."""
+"""A factor with at most this many columns is used even if the kernel reads fewer columns of the data, because
+a product of this length costs as much as one exponential."""
 
 _TILE = 64
-"""Rows of a block whose diagonal is taken, because a function of two matrices gives whole blocks."""
+"""Rows of a diagonal block, because a function of two matrices computes whole blocks although only their
+diagonals are needed."""
 
 Features = int | tuple[int, ...] | None
 
@@ -37,11 +38,11 @@ class ProductForm(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """k(x, z), positive semidefinite, on all columns of the data or on some of them.
+    """A positive semidefinite function k(x, z) of all columns of the data, or of some.
 
-    A subclass implements `evaluate` and `evaluate_diagonal`, and may give a feature map of finitely many
-    columns, with <F(x), F(z)> = k(x, z), by `factor_columns` and `evaluate_factor`. These get the columns of
-    `features` as float64.
+    A subclass implements `evaluate` and `evaluate_diagonal`. If it has a finite-dimensional feature map F
+    with <F(x), F(z)> = k(x, z), it may also implement `factor_columns` and `evaluate_factor`. All of these
+    methods receive only the columns in `features`, as float64.
 
     Parameters
     ----------
@@ -51,11 +52,12 @@ class Kernel(ABC):
     Attributes
     ----------
     smooth : bool
-        Whether the eigenvalues of its matrices fall fast, so that a factor of low rank is worth a try.
+        Whether the eigenvalues of its matrices decay fast, so that a low-rank factor is tried.
     sparse : bool
-        Whether `evaluate` takes CSR matrices.
+        Whether `evaluate` accepts CSR matrices.
     known : bool
-        Whether it is known to be symmetric and positive semidefinite, so that it need not be tested.
+        Whether the class guarantees a symmetric positive semidefinite function. Kernels without this
+        guarantee, such as `FunctionKernel`, are tested.
     """
 
     features: Features = field(default=None, kw_only=True)
@@ -103,8 +105,8 @@ class Kernel(ABC):
         Raises
         ------
         InvalidInputError
-            If an entry is not finite, a column is missing, X is sparse and the kernel takes dense data only,
-            or a value overflows.
+            If an entry is not finite, a column is missing, a value overflows, or X is sparse although the
+            kernel accepts dense data only.
         """
         X = self.check(as_matrix(X))
         A = select_columns(X, self.features)
@@ -127,7 +129,7 @@ class Kernel(ABC):
             return self.finite(self.evaluate_diagonal(A))
 
     def factor(self, X: Any) -> Array | None:
-        """Return F with F F' = the matrix of X, shape (m, r), or None if the kernel has no small one."""
+        """Return F of shape (m, r) with F F' = K(X, X), or None if the kernel has no F with few columns."""
         A = select_columns(self.check(as_matrix(X)), self.features)
         columns = self.factor_columns(A.shape[1])
         if columns is None or columns > max(_FEW, A.shape[1]):
@@ -136,7 +138,7 @@ class Kernel(ABC):
             return self.finite(self.evaluate_factor(A))
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Return X, called `name`, if the kernel can be evaluated there, or raise `InvalidInputError`."""
+        """Return X if the kernel can be evaluated on it; else raise `InvalidInputError` about `name`."""
         largest, n = -1 if self.features is None else int(np.max(self.features)), X.shape[1]
         if largest >= n:
             raise InvalidInputError(
@@ -144,8 +146,8 @@ class Kernel(ABC):
             )
         if not self.sparse and sparse.issparse(X) and not isinstance(self.features, int):
             raise InvalidInputError(
-                f"The kernel {self.name!r} takes dense data, got {name} in {X.format.upper()}; pass "
-                f"{name}.toarray(), or let the kernel look at one feature."
+                f"The kernel {self.name!r} accepts dense data only, got {name} in {X.format.upper()}; pass "
+                f"{name}.toarray(), or a kernel of one feature."
             )
         return X
 
@@ -158,7 +160,7 @@ class Kernel(ABC):
         return X[chosen]
 
     def matrix_of(self, X: Any) -> Array | None:
-        """Return the matrix of a training set if it is there already; else None."""
+        """Return the kernel matrix of a training set if X already contains it; else None."""
         return None
 
     def select(self, X: Any, chosen: Array) -> Any:
@@ -170,7 +172,7 @@ class Kernel(ABC):
         return self(Z, examples)
 
     def evaluate(self, A: Any, B: Any) -> Array:
-        """Return a new matrix of k(a_i, b_j), float64: by default `scaled` applied to `measure`."""
+        """Return a new float64 matrix of k(a_i, b_j); the default applies `scaled` to `measure`."""
         measured = self.measure(A, B)
         if measured is None:
             raise NotImplementedError(
@@ -183,21 +185,22 @@ class Kernel(ABC):
         """Return k(a_i, a_i), a new vector."""
 
     def measure(self, A: Any, B: Any) -> Array | None:
-        """Return a new matrix of which all kernels of this class are functions, whatever their scale; or
-        None.
+        """Return a new matrix that does not depend on the scale, such as distances; None if there is none.
+
+        `scaled` turns it into the values of any kernel of this class.
         """
         return None
 
     def scaled(self, measured: Array) -> Array:
-        """Return k(a_i, b_j) from a `measure`; in place."""
+        """Turn the result of `measure` into k(a_i, b_j), in place."""
         raise NotImplementedError(f"{type(self).__name__} has no measure.")
 
     def products(self, A: Any, B: Any) -> ProductForm | None:
-        """Return the matrix of k(a_i, b_j) as a function of inner products; None if it is none."""
+        """Return k(a_i, b_j) as a function of inner products; None if the kernel has no such form."""
         return None
 
     def factor_columns(self, n_columns: int) -> int | None:
-        """Return the number of columns of `evaluate_factor` on so many columns; None if it has none."""
+        """Return the number of columns of `evaluate_factor` for such data; None without a factor."""
         return None
 
     def evaluate_factor(self, A: Any) -> Array:
@@ -222,7 +225,7 @@ class Kernel(ABC):
 class Precomputed(Kernel):
     """The kernel whose values are the entries of X itself.
 
-    Row i of X holds k(x_i, z_j) for the examples z_j of the training set, so that X is square there.
+    Row i of X holds k(x_i, z_j) for the examples z_j of the training set. For training, X is square.
 
     Examples
     --------
@@ -262,7 +265,7 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
-    """The kernel that a function gives.
+    """A kernel that is given by a function.
 
     Parameters
     ----------
@@ -290,8 +293,8 @@ class FunctionKernel(Kernel):
         out = np.array(self.function(A, B), dtype=np.float64)
         if out.shape != (A.shape[0], B.shape[0]):
             raise InvalidInputError(
-                f"The kernel {self.name!r} must return a matrix of shape {(A.shape[0], B.shape[0])} for so "
-                f"many rows, got shape {out.shape}."
+                f"The kernel {self.name!r} must return a matrix of shape {(A.shape[0], B.shape[0])}, one "
+                f"entry for each pair of rows, got shape {out.shape}."
             )
         return out
 
@@ -301,7 +304,7 @@ class FunctionKernel(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """Return a kernel, "precomputed" or a function as a kernel, or raise `InvalidInputError`."""
+    """Convert a kernel, "precomputed" or a function to a kernel, or raise `InvalidInputError`."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str) and kernel == "precomputed":
@@ -316,7 +319,7 @@ def as_kernel(kernel: Any) -> Kernel:
 
 
 def as_features(features: Any) -> Features:
-    """Return None, an int or a tuple of ints, none negative and none twice, or raise `InvalidInputError`."""
+    """Return None, a column number or a tuple of different ones, or raise `InvalidInputError`."""
     if features is None:
         return None
     single = _is_index(features)
@@ -334,9 +337,9 @@ def as_features(features: Any) -> Features:
 
 
 def select_columns(X: Any, features: Features) -> Any:
-    """Return columns of a matrix that `as_matrix` has checked, as float64, C-ordered or CSR.
+    """Return some columns of the result of `as_matrix` as float64, in C order or CSR.
 
-    A single column is dense. Data that have that form are not copied.
+    A single column is returned dense. Data that already have this form are not copied.
     """
     columns = [features] if isinstance(features, int) else features
     A = X if columns is None else X[:, list(columns)]

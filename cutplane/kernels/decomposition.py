@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _SLICE = 40_000_000
-"""Numbers read by the steps of an iteration, because that takes some hundredths of a second."""
+"""Matrix entries read by the steps of one iteration, because this takes some hundredths of a second."""
 _SHARE = 0.9
-"""Share of the wanted gap that the steps aim at, because their slopes have rounding errors."""
+"""Fraction of the tolerance at which the steps stop, because the updated slopes have rounding errors."""
 
 
 @dataclass(eq=False)
 class DecompositionState:
-    """The dual with its value divided by lam, and when its bounds were certified.
+    """The dual problem divided by lam, and the time and gap of the last certified bounds.
 
     Attributes
     ----------
@@ -36,9 +36,10 @@ class DecompositionState:
     descent : Descent
     lam : float
     since, pause : int
-        Steps since the bounds were last certified, and after how many they are again.
+        Steps since the bounds were last certified, and the number of steps after which they are certified
+        next.
     certified : float
-        The gap when they were.
+        The least certified gap.
     """
 
     risk: Any
@@ -53,19 +54,19 @@ class DecompositionState:
 class Decomposition(Method):
     """Sequential minimal optimisation on the dual of a kernel machine, with Newton steps in between.
 
-    With multipliers u_i of the examples and a_i = -c_i u_i / lam the dual is a quadratic programme over a
+    With multipliers u_i of the examples and a_i = -c_i u_i / lam, the dual is a quadratic programme over a
     box, with sum a = 0 if there is an intercept. A step changes two coefficients (one without an intercept),
-    chosen by second-order information [1]_. Rows of the kernel matrix are computed some at a time, first
-    for the examples that violate the optimality conditions most. Coefficients that their slopes hold at a
-    bound are left out for a while (shrinking [2]_), and Newton steps on the others take half of the time. The
-    multipliers give a cut of the risk and with it a lower bound, the coefficients the upper one; both are
-    recomputed in float64.
+    chosen by second-order information [1]_. Rows of the kernel matrix are computed in blocks, first for the
+    examples that violate the optimality conditions most. Coefficients that stay at a bound are ignored for a
+    while (shrinking [2]_). Newton steps on the other coefficients take half of the time. The multipliers give
+    a cut of the risk and a lower bound, and the coefficients give the upper bound. Both bounds are recomputed
+    in float64.
 
-    It takes a `KernelRisk` whose loss has a conjugate that is quadratic on an interval (`Hinge`,
-    `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`, `Quantile`, `EpsilonInsensitive`,
-    `SquaredEpsilonInsensitive`, `Huber`), its `squared_norm`, and no feasible set. A solve starts from the
-    coefficients of the first point, clipped to their bounds, and scaled up if that is better: for another
-    lam, from the coefficients of the last.
+    It solves problems with a `KernelRisk`, its `squared_norm`, and no feasible set. The conjugate of the loss
+    must be quadratic on an interval, as for `Hinge`, `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`,
+    `Quantile`, `EpsilonInsensitive`, `SquaredEpsilonInsensitive` and `Huber`. A solve starts from the
+    coefficients of the first point, for example the solution for another lam. They are clipped to their
+    bounds, and scaled up if this increases the dual.
 
     Raises
     ------
@@ -96,11 +97,11 @@ class Decomposition(Method):
         self.machine(problem)
 
     def machine(self, problem: Declaration) -> tuple[Any, DualForm, float]:
-        """Return the risk, its dual in numbers, and the weight of its norm, or raise."""
+        """Return the risk, the `DualForm` of the problem, and the weight of the norm, or raise."""
         return form_of(problem, self.name)
 
     def multipliers(self, risk: Any, a: Array, lam: float) -> Array:
-        """Return the multipliers of the examples for coefficients of the dual."""
+        """Return the multipliers of the examples that belong to coefficients of the dual."""
         return multipliers(risk, -lam * a)
 
     def start(self, run: Run) -> DecompositionState:
@@ -137,16 +138,17 @@ class Decomposition(Method):
             state.certified = min(state.certified, lam * descent.gap)
             run.proceed()
             return Step("certified", state)
-        return Step("certified", state, "rounding errors leave no step that lowers the gap")
+        return Step("certified", state, "rounding errors prevent a smaller gap")
 
 
 @dataclass(frozen=True)
 class NuDecomposition(Decomposition):
     """Sequential minimal optimisation on the dual of a nu-form, with Newton steps in between.
 
-    The coefficients are a = sum_s a_s, one vector a_s >= 0 or <= 0 for each term of a `NuRisk`, with bounds
-    and a fixed sum: nu / (2 lam) each. A step raises one coefficient and lowers another of the same term, of
-    the term that violates the optimality conditions more. Otherwise it is as `Decomposition`.
+    The coefficients are a = sum_s a_s. Each term of a `NuRisk` has one vector a_s >= 0 or a_s <= 0 with
+    bounds and a fixed sum of absolute values, nu / (2 lam). A step raises one coefficient and lowers another
+    one of the same term. It takes the term that violates the optimality conditions more. Otherwise the method
+    is `Decomposition`.
 
     Raises
     ------
@@ -176,9 +178,10 @@ class NuDecomposition(Decomposition):
         return risk.multipliers(a, lam)
 
     def start(self, run: Run) -> DecompositionState:
-        """Start from the coefficients of the first point, after a point with a single coefficient.
+        """Start from the coefficients of the first point; also evaluate a point with a single coefficient.
 
-        The objective may be 0 at the first point and at the optimum; the other point gives the gap its size.
+        That point is evaluated because the objective may be 0 at the first point and at the optimum, and the
+        relative gap needs a nonzero objective.
         """
         state = super().start(run)
         single = np.zeros(state.risk.dim)
@@ -188,7 +191,7 @@ class NuDecomposition(Decomposition):
 
 
 def form_of(problem: Declaration, method: str) -> tuple[KernelRisk, DualForm, float]:
-    """Return the risk of a kernel machine, its dual in numbers, and the weight of its norm, or raise."""
+    """Return the risk of a kernel machine, its `DualForm`, and the weight of its norm, or raise."""
     remedy = "Use ProximalBundle(), or make the risk a cutplane.kernels.KernelRisk."
     risk, lam = machine_of(problem, method, remedy)
     try:

@@ -1,8 +1,8 @@
-"""Whether a matrix is a kernel matrix: symmetric, and positive semidefinite up to rounding.
+"""Tests whether a matrix is a kernel matrix: symmetric, and positive semidefinite up to rounding.
 
-Matrices of up to 512 rows are tested as a whole. Of larger ones, principal blocks, and the least Ritz value
-of some Lanczos steps: what they find is a proof, but where they find nothing, negative eigenvalues that are
-small against the largest may remain.
+Matrices of up to 512 rows are tested as a whole. For larger matrices, principal blocks and the least Ritz
+value of some Lanczos steps are tested. A failed test proves that the matrix is no kernel matrix. A passed
+test does not exclude negative eigenvalues that are small relative to the largest eigenvalue.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
 _WHOLE = 512
-"""Rows of a matrix tested as a whole, because its factor takes some milliseconds."""
+"""Rows of a matrix up to which it is tested as a whole, because factorising it takes some milliseconds."""
 _BLOCKS, _BLOCK = 3, 128
-"""Principal blocks tested of a larger matrix, and their rows, because most indefinite kernels show there."""
+"""Number of principal blocks tested in a larger matrix, and their rows, because most indefinite kernels have
+an indefinite block of this size."""
 _STEPS = 20
-"""Lanczos steps, because an extreme eigenvalue is found to a percent by then."""
+"""Lanczos steps, because an extreme eigenvalue is then accurate to about one percent."""
 ASYMMETRY = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-"""Difference of K_ij and K_ji relative to the largest diagonal entry, because they may be summed in another
-order."""
+"""Allowed difference of K_ij and K_ji relative to the largest diagonal entry, because the two may be summed
+in different orders."""
 NEGATIVE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
-"""Negative eigenvalue relative to the trace, because rounding the entries changes eigenvalues by at most the
-rounding unit times the trace, and computing them by some hundred times as much."""
+"""Allowed negative eigenvalue relative to the trace, because rounding the entries changes eigenvalues by at
+most the rounding unit times the trace, and the errors of their computation are up to some hundred times
+larger."""
 
 
 def accuracy_of(block: Array) -> np.dtype[Any]:
-    """Return float32 if all entries are numbers of that type, as those of a matrix converted from it are."""
+    """Return float32 if every entry is a float32 number, as in a matrix that was converted from float32."""
     with np.errstate(over="ignore"):
         return np.dtype(np.float32 if np.array_equal(block.astype(np.float32), block) else np.float64)
 
@@ -43,7 +45,7 @@ def check_definite(
     product: Callable[[Array], Array] | None = None,
     whole: int = _WHOLE,
 ) -> None:
-    """Raise `InvalidInputError` if a matrix is found not to be symmetric and positive semidefinite."""
+    """Raise `InvalidInputError` if the tests find that a matrix is not symmetric positive semidefinite."""
     m, trace = diagonal.size, float(diagonal.sum())
     rng = np.random.default_rng(0)
     kind = np.dtype(np.float32)
@@ -94,7 +96,7 @@ def check_block(name: str, entries: Array, chosen: Array, trace: float, kind: np
 
 
 def check_along(name: str, rows: Any, a: Array, product: Array) -> None:
-    """Raise `InvalidInputError` if a'K a is negative, or if the block of the largest a is indefinite."""
+    """Raise `InvalidInputError` if a'K a is negative or the block with the largest |a_i| is indefinite."""
     trace, norm2 = float(rows.diagonal.sum()), float(a @ a)
     if norm2 > 0.0 and a @ product < -NEGATIVE[np.dtype(np.float32)] * trace * norm2:
         raise InvalidInputError(describe(name, float(a @ product) / norm2, a, np.arange(a.size)))
@@ -105,7 +107,7 @@ def check_along(name: str, rows: Any, a: Array, product: Array) -> None:
 
 
 def describe(name: str, value: float, u: Array, numbers: Array) -> str:
-    """Return the message for a direction of negative curvature."""
+    """Return the error message for a direction u of negative curvature."""
     u = u / np.linalg.norm(u)
     heaviest = np.argsort(-np.abs(u), kind="stable")[:3]
     parts = ", ".join(f"u[{numbers[i]}] = {u[i]:.3g}" for i in heaviest)
@@ -116,7 +118,7 @@ def describe(name: str, value: float, u: Array, numbers: Array) -> str:
 
 
 def _least_ritz(product: Callable[[Array], Array], m: int, rng: np.random.Generator) -> tuple[float, Array]:
-    """Return the least Ritz value of some Lanczos steps, as a quadratic form, and its unit vector."""
+    """Return the least Ritz value after some Lanczos steps, computed as u'K u, and its unit vector u."""
     basis = np.zeros((_STEPS, m))
     main, beside = np.zeros(_STEPS), np.zeros(_STEPS)
     v = rng.standard_normal(m)

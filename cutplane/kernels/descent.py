@@ -1,4 +1,4 @@
-"""One solve of the dual of a kernel machine: steps, tests of the duality gap, Newton steps in between."""
+"""One solve of the dual of a kernel machine: coordinate steps, Newton steps, tests of the duality gap."""
 
 from __future__ import annotations
 
@@ -17,43 +17,46 @@ from cutplane.pieces.validation import Array
 _EPS = 2.0**-52
 """Relative rounding error of a sum, because products with K are in double precision."""
 _ROUNDING = 4.0 * _EPS
-"""Violation relative to the terms of a slope that ends the steps, because rounding errors reach it."""
+"""Violation of the optimality conditions at which the steps end, relative to the terms of a slope, because
+rounding errors reach it."""
 _FLOOR = 1e-12
-"""Least curvature relative to the diagonal, because rounding makes a zero one as large or negative."""
+"""Least curvature relative to the diagonal, because rounding errors of a zero curvature reach it."""
 _SLICE = 40_000_000
-"""Numbers read by the steps between two tests of the gap, because that takes some hundredths of a second."""
+"""Matrix entries read between two tests of the gap, because this takes some hundredths of a second."""
 _MOST_STEPS = 10_000_000
-"""Steps at most, with 1000 for each example, because a solve that needs more is not conditioned to end."""
+"""Largest number of steps, plus 1000 for each example, because a problem that needs more is too
+ill-conditioned."""
 _BURST_OVERHEAD, _NEWTON_OVERHEAD = 50_000, 150_000
-"""Cost of a burst of steps, and of a Newton step, besides their sums, because they are interpreted; in the
-unit of a number read, like all costs here."""
+"""Fixed cost of a call of `steps` and of a Newton step, because both have interpreted parts. The unit of all
+costs here is the time to read one number."""
 _ROW_COST = 20.0
-"""Cost of an entry of a row of K, because a kernel takes an exponential."""
+"""Cost of computing an entry of K, because a kernel evaluates an exponential."""
 _OVERHEAD, _COPY = 400_000.0, 2.0
-"""Cost of steps on a part besides the steps, and for each entry copied, because memory is read and
-written."""
+"""Fixed cost of steps on a subproblem, and the cost of each copied entry, because copying reads and writes
+memory."""
 _LARGEST_PART = 0.7
-"""Share of the examples up to which the others are left out, because a larger part saves little."""
+"""Largest subproblem relative to the number of examples, because a larger subproblem saves little."""
 _ROUND = 150_000
-"""Entries of rows computed in the time of a round of growth besides them, because a round is interpreted."""
+"""Fixed cost of a round of growth, in entries of K that could be computed in the same time, because a round
+is interpreted."""
 _GROWTH = 0.5
-"""Rows that join relative to those present, because with larger shares more of them are in vain, and with
-smaller ones there are more rounds."""
+"""New rows of a round relative to the present rows, because a larger number computes more useless rows, and a
+smaller number needs more rounds."""
 _ALMOST_ALL = 0.7
-"""Share of the rows that is completed at once, because leaving out the others saves little."""
+"""Fraction of the rows from which all remaining rows are computed at once, because omitting them saves
+little."""
 _LOOSE = 0.1
-"""Violation at which the steps of a round end, relative to the largest one before, because the set still
-grows."""
+"""Violation at which the steps of a round end, relative to the largest violation before the round, because
+the working set still grows."""
 _STEPS_OF_ROUND = 0.5
-"""Steps of a round at most, relative to the rows, because more would go too far for a set that is not
-final."""
+"""Largest number of steps of a round relative to the rows, because the working set is not final."""
 _SHIFT = 1e-12
-"""Multiple of the identity, relative to the diagonal, for a singular matrix, because rounding reaches about
-it."""
+"""Multiple of the identity added to a singular matrix, relative to its diagonal, because rounding errors have
+this size."""
 _BALANCE = 1e-14
-"""Error of a sum relative to its terms, because it is computed with rounding."""
+"""Accepted error of a sum relative to its terms, because it has rounding errors."""
 _CORRECTIONS = 4
-"""Corrections of a shift at most, because each is exact up to rounding."""
+"""Largest number of corrections of a shift, because each is exact up to rounding."""
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
@@ -61,19 +64,20 @@ _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 class Descent:
     """The state of a solve: a, g = linear - ridge c - K c with c the sum of the groups of a, and the gap.
 
-    While rows of the matrix are missing, the first steps are on a working set that grows. Coefficients that
-    their slopes hold at a bound are left out for a while: `descend` then works on a copy of the state for the
-    others, in which it may leave out more. The terms of the duality gap are not negative, so while the terms
-    of the copy exceed the accuracy, the rest need not be computed. Both are for a single group.
+    With a single group of coefficients, two techniques save time. While rows of K are missing, steps change
+    only a working set that grows (`grow`). Coefficients that stay at a bound are ignored for a while
+    (shrinking): `descend` then works on a copy of the state for the other coefficients, which may shrink
+    further. Because no term of the duality gap is negative, the terms of the ignored coefficients need not be
+    computed while the gap of the copy exceeds the accuracy.
 
     Attributes
     ----------
     a, rise, fall : ndarray of shape (n_groups * m,)
     g, predictions : ndarray of shape (m,)
     b : ndarray of shape (n_groups,)
-        The best intercepts.
+        The optimal intercepts for a.
     gap : float
-        The gap at b; of a part, a lower bound of the gap of all.
+        The gap at b; in a copy for some coefficients, a lower bound of the whole gap.
     """
 
     def __init__(self, form: DualForm, rows: KernelRows, a: Array) -> None:
@@ -97,9 +101,10 @@ class Descent:
         return self.a if self.b.size == 1 else self.a.reshape(self.b.size, -1).sum(axis=0)
 
     def rescale(self) -> None:
-        """Multiply a by the number >= 1 that is best for the dual, as far as the bounds allow.
+        """Multiply a by the number >= 1 that maximises the dual within the bounds.
 
-        Coefficients at the bounds of another weight of the losses then reach their new bounds together.
+        If a is the solution for another weight of the losses, coefficients at their old bounds then reach
+        their new bounds together.
         """
         form, a = self.form, self.a
         if any(form.sums):
@@ -122,7 +127,7 @@ class Descent:
         self.measure()
 
     def run(self, accuracy: float) -> None:
-        """Step until the gap is at most `accuracy`, or rounding allows no more."""
+        """Step until the gap is at most `accuracy`, or rounding errors prevent progress."""
         known = math.inf
         while True:
             self.descend(accuracy)
@@ -134,7 +139,7 @@ class Descent:
             known, self.spent = self.gap, max(self.spent, self.total)
 
     def descend(self, accuracy: float) -> None:
-        """Step until the gap, by the updated slopes, is at most `accuracy`."""
+        """Step until the gap, computed from the updated slopes, is at most `accuracy`."""
         if not self.is_part:
             self.grow(accuracy)
         m = self.a.size
@@ -160,13 +165,14 @@ class Descent:
                 return
 
     def grow(self, accuracy: float) -> None:
-        """Compute the rows that are needed, with loose steps in between, unless the gap is small before.
+        """Compute rows of K for a growing working set, with inaccurate steps in between, until the gap is
+        small.
 
-        In a round the coefficients without a row that violate the optimality conditions most join, half of
-        those that are to rise and half of those that are to fall [1]_; steps on the coefficients with a row
-        follow. Many rows at a time cost a fraction of as many single ones. All missing rows are computed at
-        once if there is room, and if they cost no more than the rounds until then would cost besides them: so
-        for few examples.
+        In each round, the coefficients without a row that violate the optimality conditions most join the
+        working set: half of them should rise, half should fall [1]_. Then steps change the coefficients of
+        the working set. Many rows are computed at a time because this costs a fraction of the time of as many
+        single rows. All missing rows are computed at once if memory allows and the overhead of the rounds
+        would cost more, for example with few examples.
 
         References
         ----------
@@ -202,7 +208,7 @@ class Descent:
         self.set_slopes()
 
     def _violators(self, missing: Array, count: int) -> tuple[Array, float]:
-        """Return the missing coefficients that violate the conditions most, and the violation of all."""
+        """Return the worst violators among the coefficients without a row, and the largest violation."""
         up, down = self.g - self.rise, self.fall - self.g
         most, least = float(up.max()), float(down.max())
 
@@ -219,7 +225,7 @@ class Descent:
         return np.union1d(largest(up, half, -least), largest(down, half, -most)), most + least
 
     def _leave_out(self, accuracy: float) -> bool:
-        """Step on the active coefficients alone, if it pays, until their part of the gap is small enough."""
+        """If it saves time, step on the active coefficients alone until their part of the gap is small."""
         m = self.a.size
         spent = self.on_all * self.trust
         if self.b.size > 1 or not may_be_worth_it(spent):
@@ -253,7 +259,7 @@ class Descent:
 
     @property
     def dual_value(self) -> float:
-        """The value of the dual, up to the rounding errors of the updated slopes."""
+        """The dual objective, with the rounding errors of the updated slopes."""
         value = 0.5 * float(self.coefficients @ (self.form.linear + self.g))
         return value - self.form.tube * float(np.abs(self.a).sum())
 
@@ -272,7 +278,7 @@ class Descent:
         self.scale = float(np.abs(form.linear).max() + form.tube + np.abs(self.predictions).max())
 
     def measure(self) -> None:
-        """Compute the best intercepts and the gap; of a part, a lower bound of the gap of all."""
+        """Compute the optimal intercepts and the gap; in a copy for some coefficients, a bound of the gap."""
         form, m = self.form, self.g.size
         self.gap, all_sizes = 0.0, 0.0
         for s in range(self.b.size):
@@ -292,12 +298,12 @@ class Descent:
             )
 
     def set_slopes(self) -> None:
-        """Set the rates that coefficients must exceed to rise or fall."""
+        """Set the values that g must exceed for a coefficient to rise, and fall below for it to fall."""
         form = self.form
         set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
 
     def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
-        """Do some steps; return how much they gain, and whether no violation exceeds the tolerance."""
+        """Do some steps; return the decrease of the dual, and whether no violation exceeds the tolerance."""
         form, rows = self.form, self.rows
         steps = pair_steps if form.sums else single_steps
         total, remaining = 0.0, most
@@ -331,7 +337,7 @@ class Descent:
         return np.flatnonzero(free & (self.a != 0.0) if self.form.tube else free)
 
     def _newton_cost(self) -> float:
-        """Return the cost of a Newton step: about as many units as steps have, of some operations each."""
+        """Return the cost of a Newton step, in the unit of the costs of steps."""
         free, m = self._free(), self.g.size
         n = free.size
         if n * n > self.rows.slots.size:
@@ -340,10 +346,10 @@ class Descent:
         return _NEWTON_OVERHEAD + n**3 / 24.0 + 4.0 * n * n + n * m + _ROW_COST * missing * m
 
     def _newton_steps(self) -> None:
-        """Do Newton steps until one ends inside its bounds, because steps on pairs in between undo short
-        ones.
+        """Do several Newton steps in a row, at most until one ends inside the bounds.
 
-        They are few at first, twice as many after each chain that was too short; their time is paid back.
+        They are done in a row because steps on pairs undo short Newton steps. Their number doubles each time
+        that none of them ended inside the bounds. Pair steps then get as much time as the Newton steps took.
         """
         self.spent = 0.0
         for remaining in range(self.chain - 1, -1, -1):
@@ -355,9 +361,10 @@ class Descent:
         self.chain *= 2
 
     def _newton_step(self) -> bool:
-        """Step along the Newton direction on the free coefficients, as far as they stay within their bounds.
+        """Step along the Newton direction of the free coefficients, up to the first bound.
 
-        Or, if more is gained, towards its end put within the bounds. Tell whether a bound cut the step short.
+        If the decrease is larger, step towards the projection of the full Newton step onto the bounds
+        instead. Return whether a bound shortened the step.
         """
         form, free = self.form, self._free()
         group, place = np.divmod(free, self.g.size)
@@ -378,7 +385,7 @@ class Descent:
         limit = float(lengths.min(initial=math.inf))
 
         def along(d: Array) -> tuple[Array, float]:
-            """Return (K + ridge) d, and the curvature of the dual along d."""
+            """Return (K + ridge) d and the curvature of the dual along d."""
             whole = np.bincount(place, d, self.g.size)
             image = self.rows.product(whole)
             curvature = max(float(d @ (image[place] + ridge * d)), 0.0)
@@ -414,7 +421,7 @@ class Descent:
         self.measure()
 
     def _restore_sums(self) -> None:
-        """Subtract the rounding error of each sum from the coefficient that has the most room."""
+        """Subtract the rounding error of each sum from the coefficient farthest from its bounds."""
         form, m = self.form, self.g.size
         room = np.minimum(form.upper - self.a, self.a - form.lower)
         for s, total in enumerate(form.sums):
@@ -425,11 +432,12 @@ class Descent:
 
 
 def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> Array:
-    """Return the places of the coefficients that can take part in a step, such as all off their bounds.
+    """Return the indices of the coefficients that a step may change, such as all strictly within their
+    bounds.
 
-    With an intercept a step raises one coefficient and lowers another, and helps if the first gains more than
-    the second costs. The other coefficients can do neither with any partner, as long as no coefficient
-    violates the optimality conditions by more than now; of this there is no guarantee.
+    With an intercept, a step raises one coefficient and lowers another, and helps if the first gains more
+    than the second costs. For the other coefficients there is no partner with which this holds, as long as no
+    violation of the optimality conditions grows. This is a heuristic, because violations may grow.
 
     References
     ----------
@@ -444,24 +452,24 @@ def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> A
 
 
 def worth_leaving_out(active: int, m: int, spent: float) -> bool:
-    """Tell whether steps on the active coefficients alone would by now have saved their overhead.
+    """Return whether steps on the active coefficients alone would already have saved their overhead.
 
-    The overhead is a copy of their part of the matrix, and the slopes of the others afterwards.
+    The overhead is a copy of their part of the matrix, and afterwards the slopes of the other coefficients.
     """
     saved = spent * (1.0 - active / m)
     return 2 <= active <= _LARGEST_PART * m and saved >= _OVERHEAD + _COPY * active * m
 
 
 def may_be_worth_it(spent: float) -> bool:
-    """Tell whether `worth_leaving_out` could hold, before the active coefficients are computed."""
+    """Return whether `worth_leaving_out` can hold for any number of active coefficients."""
     return spent >= _OVERHEAD
 
 
 def newton_direction(H: Array, rates: Array, E: Array) -> Array | None:
     """Return the minimiser d of d'Hd / 2 - rates'd with E'd = 0, where each row of E has at most one 1.
 
-    A small multiple of the identity is added to H if it is not positive definite in floating-point numbers;
-    d is then still a direction of descent. None if that does not help either.
+    If H is not positive definite in floating-point arithmetic, a small multiple of the identity is added to
+    it; d is then still a descent direction. Return None if H is still not positive definite.
     """
     diagonal = H.diagonal().copy()
     scale = float(diagonal.max(initial=0.0))
@@ -488,10 +496,10 @@ def newton_direction(H: Array, rates: Array, E: Array) -> Array | None:
 
 
 def within(a: Array, low: Array, high: Array, groups: Array, like: Array) -> Array | None:
-    """Return a point within bounds close to a: a plus one number for each group, clipped.
+    """Add one number to each group of a and clip the result, so that each group has the same sum as in
+    `like`.
 
-    In each group, a column of a mask, it has the same sum as the point `like`. None if there is no such point
-    up to rounding.
+    Each column of `groups` is the mask of a group. Return None if there is no such point up to rounding.
     """
     end = np.clip(a, low, high)
     for group in groups.T:
@@ -503,9 +511,7 @@ def within(a: Array, low: Array, high: Array, groups: Array, like: Array) -> Arr
 
 
 def _shifted(a: Array, low: Array, high: Array, total: float) -> Array | None:
-    """Return a plus the number at which the sum of the clipped entries is the total; None if there is
-    none.
-    """
+    """Return clip(a + t) for the number t that makes its sum the total; None if there is none."""
     kinks, bends = np.concatenate([low - a, high - a]), np.repeat([1.0, -1.0], a.size)
     finite = np.isfinite(kinks)
     order = np.argsort(kinks[finite])

@@ -1,4 +1,4 @@
-"""The dual of a kernel machine in numbers, and the losses that have such a dual."""
+"""The dual of a kernel machine as arrays, for losses whose dual is a quadratic programme."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _ROUNDING = 1e-12
-"""Relative difference of two values of the losses that is taken for none, because their sums round so far."""
+"""Relative difference at which two sums of losses count as equal, because their rounding errors reach it."""
 _FAR = 30.0
-"""Prediction at which a loss without pieces has almost its extreme slopes, because exp(-30) is below rounding
-of a multiplier that is of no use closer to the end."""
+"""Prediction at which a smooth loss such as the logistic loss almost has its extreme slopes, because exp(-30)
+is negligible."""
 _BALANCE = 1e-14
-"""Sum of the coefficients relative to their size that is taken for 0, because it is the rounding error of a
-sum."""
+"""Sum of the coefficients relative to the sum of their absolute values that counts as 0, because it is the
+rounding error of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class DualForm:
-    """The dual over groups of coefficients, one of each group for every example:
+    """The dual problem in groups of coefficients; each group has one coefficient per example:
 
         minimise  1/2 c'Kc + sum_i ridge_i/2 c_i^2 - linear'c + tube ||c||_1   over  lower <= a <= upper,
 
-    where c is the sum of the groups of a, and the coefficients of group s have the sum sums_s. Without sums
-    there is one group. With the sum 0, an intercept, or without sums, the terms of an example are the
-    conjugate C_i l*(-a_i / C_i, y_i); conversely C_i l(t, y_i) is the maximum over a_i in its bounds of
-    (linear_i - t) a_i - tube |a_i| - ridge_i/2 a_i^2.
+    where c is the sum of the groups of a, and the coefficients of group s add up to sums_s. There is one
+    group without a sum (no intercept), one with sum 0 (an intercept), or one for each term of a nu-form. With
+    one group, the terms of an example without K are the conjugate C_i l*(-a_i / C_i, y_i). Conversely, C_i
+    l(t, y_i) is the maximum over lower_i <= a_i <= upper_i of (linear_i - t) a_i - tube |a_i| - ridge_i/2
+    a_i^2.
 
-    The ridges are all positive, or all zero, as with two groups.
+    The ridges are all positive or all zero. With two groups they are zero.
     """
 
     linear: Array
@@ -52,20 +53,21 @@ class DualForm:
         return bool(self.ridge[0] > 0.0)
 
     def part(self, chosen: Array) -> DualForm:
-        """Return the form of one group for some examples."""
+        """Return the form for some examples; there must be one group."""
         parts = {name: getattr(self, name)[chosen] for name in ("linear", "ridge", "lower", "upper")}
         return replace(self, **parts)
 
     def group(self, s: int) -> DualForm:
-        """Return the form of a group alone."""
+        """Return the form of group s."""
         part = slice(s * self.linear.size, (s + 1) * self.linear.size)
         return replace(self, lower=self.lower[part], upper=self.upper[part], sums=self.sums[s : s + 1])
 
     def feasible(self, c: Array) -> Array:
-        """Return coefficients within the bounds, with the sums, and close to c in each group.
+        """Return feasible coefficients close to c, for each group.
 
-        Where the sum is to be 0, the heavier sign is scaled down; else all are scaled down, or the first ones
-        raised. Zeros stay zeros where the sum is 0.
+        c is clipped to the bounds first. If the sum must be 0, the coefficients of the sign with the larger
+        sum are then scaled down, so that zeros stay zeros. If the sum must be another number, all
+        coefficients are scaled down, or the first ones are raised.
         """
         if not self.sums:
             return np.clip(c, self.lower, self.upper)
@@ -78,7 +80,7 @@ class DualForm:
         return float(total + self.tube * np.abs(a).sum() if self.tube else total)
 
     def maximisers(self, residuals: Array) -> Array:
-        """Return the a that attain the losses, -C times a slope of l, where residuals = linear - t."""
+        """Return the a that attain the maxima in the losses, -C_i times a slope; residuals = linear - t."""
         beyond = np.sign(residuals) * np.maximum(0.0, np.abs(residuals) - self.tube)
         if self.curved:
             return np.clip(beyond / self.ridge, self.lower, self.upper)
@@ -86,11 +88,11 @@ class DualForm:
 
     def losses(self, residuals: Array) -> float:
         """Return the sum over the examples of C l(t_i, y_i), where residuals = linear - t."""
-        a = np.abs(self.maximisers(residuals))  # each has the sign of its residual
+        a = np.abs(self.maximisers(residuals))  # each maximiser has the sign of its residual
         return float((np.abs(residuals) - self.tube - 0.5 * self.ridge * a) @ a)
 
     def middles(self, residuals: Array, b: Array) -> Array:
-        """Return the middles of the intervals of best intercepts, of which b are some; one for each sum."""
+        """Return the middle of the interval of optimal intercepts for each sum; b is in each interval."""
         return np.array([self.group(s)._middle(residuals, float(b[s])) for s in range(len(self.sums))])
 
     def _middle(self, residuals: Array, b: float) -> float:
@@ -114,7 +116,7 @@ class DualForm:
 
 
 def mended(a: Array, lower: Array, upper: Array, balanced: bool) -> Array:
-    """Return a within bounds around 0; if its sum is to be 0, the heavier sign is scaled down.
+    """Clip a to bounds that contain 0; if `balanced`, also scale down one sign to make the sum 0.
 
     Zeros stay zeros.
     """
@@ -139,16 +141,16 @@ def _with_sum(a: Array, lower: Array, upper: Array, total: float) -> Array:
 
 
 def dual_form(loss: ScalarLoss, y: Any, C: Any, intercept: bool = True) -> DualForm:
-    """Return the dual form of C_i l(t, y_i); C is a number, or one for each example, at least 0."""
+    """Return the dual form of the losses C_i l(t, y_i); C >= 0 is a number, or one for each example."""
     phi = pieces_of(loss)
     star = None if phi is None else phi.star
     parabola = star is not None and not star.knots.any() and np.ptp(star.curvatures) == 0.0
     around = phi is not None and phi.domain[0] <= 0.0 <= phi.domain[1]
     if phi is None or star is None or not (parabola and around and star(0.0) == 0.0):
         raise InvalidInputError(
-            "A kernel machine needs a loss whose dual is a quadratic programme: a least value of 0 and a "
-            "conjugate that is one parabola, but for a kink at 0, as of Hinge, SquaredHinge, Huber or "
-            f"EpsilonInsensitive; got {loss!r}."
+            "A kernel machine needs a loss whose dual is a quadratic programme, such as Hinge, SquaredHinge, "
+            "Huber or EpsilonInsensitive: its least value must be 0, and its conjugate must be one parabola, "
+            f"except for a kink at 0; got {loss!r}."
         )
     y = np.ascontiguousarray(loss.check_targets(y))
     if y.size == 0:
@@ -169,20 +171,20 @@ def dual_form(loss: ScalarLoss, y: Any, C: Any, intercept: bool = True) -> DualF
 
 
 def multipliers(risk: Any, p: Array) -> Array:
-    """Return the multipliers p_i / c_i of a risk's examples, put into the domain of the conjugate."""
+    """Return the multipliers p_i / c_i of a risk's examples, projected onto the domain of the conjugate."""
     u = np.divide(p, risk.weights, out=np.zeros_like(p), where=risk.weights > 0.0)
     phi, y = pieces_of(risk.loss), risk.y
     if phi is not None:
         return np.clip(u * y, *phi.domain) * y if risk.loss.variable == "margin" else np.clip(u, *phi.domain)
     inside = np.isfinite(risk.loss.conjugate(u, y))
-    far = np.where(u > 0.0, _FAR, -_FAR)  # where slopes are next to the ends of the domain
+    far = np.where(u > 0.0, _FAR, -_FAR)  # the slopes there are close to the ends of the domain
     return u if inside.all() else np.where(inside | (u == 0.0), u, risk.loss.derivative(far, y))
 
 
 def machine_of(
     problem: Declaration, method: str, remedy: str, kind: Capability = Capability.KERNEL_PREDICTOR
 ) -> tuple[Any, float]:
-    """Return the risk of a kernel machine and the weight of its norm; raise if it is no such problem."""
+    """Return the risk of a kernel machine and the weight of its norm, or raise."""
     require(problem.risk, kind, method, remedy)
     risk: Any = ask(problem.risk, kind)
     found = ask(problem.active_regularizer, Capability.KERNEL_NORM)

@@ -16,11 +16,11 @@ from cutplane.kernels.base import Kernel, ProductForm, select_columns
 from cutplane.pieces.validation import Array, as_count, as_nonnegative, as_numbers
 
 _FAR = 1e4
-"""Half of the squared distance from the centre, in widths, up to which a product form is used, because
-exponents lose at most four digits then."""
+"""Largest half squared distance from the centre, in widths, for which a product form is used, because
+exponents then lose at most four digits."""
 _FEW_COLUMNS = 32
-"""Columns up to which differences are squared themselves, because then no digits cancel, at an acceptable
-cost."""
+"""Number of columns up to which distances are sums of squared differences, because no digits cancel and the
+cost is acceptable."""
 WIDTHS = tuple(2.0**k for k in range(-3, 7))
 
 
@@ -131,7 +131,7 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True)
 class DistanceKernel(Kernel):
-    """A function of the distance of two examples over a positive width, 1 at 0."""
+    """A function of the distance of two examples divided by a positive width, with value 1 at distance 0."""
 
     width: float
 
@@ -179,10 +179,10 @@ class Gaussian(DistanceKernel):
         return np.exp(measured, out=measured)
 
     def products(self, A: Any, B: Any) -> ProductForm | None:
-        """Return rows whose products are the exponents; None where digits would cancel.
+        """Return rows whose products are the exponents, or None if too many digits would cancel.
 
-        Dense rows are centred first. <a, b> / width^2 less half of both squares cancels the more digits, the
-        farther from the centre the rows are.
+        The exponents are <a, b> / width^2 minus half of both squares. Dense rows are centred first, because
+        more digits cancel the farther rows are from the origin.
         """
         if not sparse.issparse(B):
             centre = B.mean(axis=0)
@@ -206,7 +206,7 @@ class Laplacian(DistanceKernel):
     width : float
         Positive. scikit-learn's ``gamma`` is 1 / width.
     features : int or tuple of int, optional
-        The columns that the kernel uses; by default all. Of sparse data, only one.
+        The columns that the kernel uses; by default all. With sparse data, one column.
 
     Examples
     --------
@@ -271,7 +271,7 @@ class Cosine(Kernel):
 class ChiSquare(Kernel):
     """k(x, z) = exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j)), for data without negative entries.
 
-    Where x_j = z_j = 0 the term is 0. It is the exponential of minus a distance of histograms [1]_.
+    Where x_j = z_j = 0 the term is 0. The sum is a distance of histograms [1]_.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ class ChiSquare(Kernel):
         if A.min() < 0.0:
             i, j = np.unravel_index(int(A.argmin()), A.shape)
             raise InvalidInputError(
-                f"The kernel {self.name!r} takes data without negative entries, but row {i} of {name} "
-                f"has {A[i, j]:g}; pass counts or shares, such as histograms, or take Gaussian."
+                f"The kernel {self.name!r} needs data without negative entries, but row {i} of {name} "
+                f"contains {A[i, j]:g}; pass counts or frequencies, such as histograms, or use Gaussian."
             )
         return X
 
@@ -387,7 +387,7 @@ def squared_distances(A: Any, B: Any) -> Array:
 
         return cdist(A, B, "sqeuclidean")
     same = A is B
-    if is_dense:  # what the rows have in common would cost digits
+    if is_dense:  # centred, because a common offset of the rows would cancel digits
         centre = B.mean(axis=0)
         A, B = A - centre, B - centre
     out = products(A, B)
@@ -419,19 +419,19 @@ def single_feature_kernels(
 ) -> list[Kernel]:
     """Return Gaussian and polynomial kernels on each feature, feature after feature.
 
-    The defaults are the 13 kernels a feature of the experiments with SimpleMKL and smooth MKL, for features
-    of standard deviation 1.
+    The defaults are the 13 kernels per feature of the experiments with SimpleMKL and smooth MKL, for features
+    with standard deviation 1.
 
     Parameters
     ----------
     n_features : int
         At least 1.
     widths : array_like of float, default 2^-3 to 2^6
-        Widths of the Gaussian kernels; positive, maybe none.
+        Widths of the Gaussian kernels; positive, may be empty.
     degrees : iterable of int, default (1, 2, 3)
-        Degrees of the polynomial kernels; at least 1, maybe none.
+        Degrees of the polynomial kernels; at least 1, may be empty.
     also_all : bool, default False
-        Whether the same kernels of all features together come last.
+        Whether the same kernels on all features together are appended.
 
     Raises
     ------

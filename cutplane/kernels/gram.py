@@ -1,4 +1,4 @@
-"""The kernel matrix of a training set: rows, computed in blocks where they are needed, and products."""
+"""The kernel matrix of a training set: rows, computed in blocks when needed, and products with vectors."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from cutplane.risks.matrix import as_matrix
 from cutplane.runtime.threads import run_chunks
 
 _TILE = 1 << 17
-"""Entries of a block computed at a time, because they stay in a cache of the second level."""
+"""Entries of a block, because a block then stays in the second-level cache."""
 _STREAM = 256
-"""Rows of a product computed at a time, because so many have the full speed and little memory."""
+"""Rows computed at a time for a product, because this many reach full speed and need little memory."""
 _REMEMBERED = 4
-"""Products remembered, because a step needs the products of its two ends and of two slopes."""
+"""Number of stored products, because a step needs the products of its two end points and of two slopes."""
 _DIGITS = 1e-13
-"""Relative difference of a vector from a multiple that is taken for none, because it is the rounding error of
-some products and sums."""
+"""Relative difference up to which a vector counts as a multiple of another, because rounding errors of
+products have this size."""
 _ROUNDINGS = 4.0
-"""Error of a product with K, and size of omitted eigenvalues, in n eps ||K|| ||p||, because both are such
-sums."""
+"""Factor of n eps ||K|| ||p|| that bounds the error of a product K p and of omitted eigenvalues, because both
+are sums of n terms."""
 _WHOLE = 3000
-"""Rows of a matrix whose eigenvectors are computed, because that takes seconds."""
+"""Rows of a matrix up to which eigenvectors are computed, because this takes seconds."""
 
 
 class Gram(BlockSource):
-    """K_ij = k(x_i, x_j) of m examples; rows are kept in a cache, and products of the last vectors too.
+    """The matrix K_ij = k(x_i, x_j) of m examples, with a cache of rows and of products.
 
-    Rows are float64 if all fit the cache, and else float32. Products are float64: rows that
-    are not kept in float64 are computed again for them.
+    Rows are float64 if all of them fit the cache, else float32. Products are always float64, because float32
+    rows are computed again in float64 for them.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Gram(BlockSource):
     Raises
     ------
     InvalidInputError
-        If the kernel refuses X, or is found not to be symmetric and positive semidefinite there.
+        If the kernel refuses X, or if its matrix is found not to be symmetric positive semidefinite.
     """
 
     def __init__(self, kernel: Kernel, X: Any, cache_bytes: int) -> None:
@@ -72,7 +72,7 @@ class Gram(BlockSource):
             self._check()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the product forms, because their functions cannot be pickled; they are built again."""
+        """Omit the product forms, because their functions cannot be pickled; they are built again."""
         return {name: value for name, value in vars(self).items() if name not in ("_single", "_double")}
 
     @property
@@ -84,7 +84,7 @@ class Gram(BlockSource):
 
     @cached_property
     def cache(self) -> KernelRows:
-        """The rows as solvers see them, shared by all."""
+        """The rows for solvers; all solvers share them."""
         return CachedRows(self, self.cache_bytes) if self._given is None else DenseRows(self._given)
 
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
@@ -95,7 +95,7 @@ class Gram(BlockSource):
         return out
 
     def row(self, i: int) -> Array:
-        """Return row i of K in float64, which is not to be changed."""
+        """Return row i of K in float64; callers must not change it."""
         if self._given is None and self.dtype != np.float64:
             return self.rows(np.array([i]))[0]
         self.cache.fetch(i)
@@ -112,7 +112,7 @@ class Gram(BlockSource):
         return image.copy()
 
     def preimage(self, v: Array) -> Array | None:
-        """Return p with K p = v up to rounding; None if there is none, or none is known for a large K."""
+        """Return p with K p = v up to rounding; None if there is none, or K is too large to find it."""
         if not v.any():
             return np.zeros(self.n)
         for known, image in self._remembered:
@@ -127,7 +127,7 @@ class Gram(BlockSource):
         return p if np.linalg.norm(outside) <= rounding else None
 
     def restricted(self, chosen: Array) -> Gram:
-        """Return the matrix of some of the examples; if all rows fit the cache, a part of this one."""
+        """Return the matrix of some of the examples; it is copied from this one if all rows fit the cache."""
         other = object.__new__(Gram)
         other.kernel, other.cache_bytes, other.dtype = self.kernel, self.cache_bytes, self.dtype
         other.X, other._examples = self.kernel.restrict(self.X, chosen), self._examples[chosen]
@@ -139,8 +139,8 @@ class Gram(BlockSource):
     def with_kernel(self, kernel: Kernel) -> Gram:
         """Return the matrix of another kernel on the same examples.
 
-        If it is of the same class, and two float64 matrices fit the cache, the quantities that both are
-        functions of, such as distances, are computed once and kept: a width costs one exponential an entry.
+        If both kernels have the same class and two float64 matrices fit the cache, their common quantities,
+        such as distances, are computed once and stored. Another width then costs one exponential per entry.
         """
         other = Gram(kernel, self.X, self.cache_bytes)
         same = type(kernel) is type(self.kernel) and kernel.features == self.kernel.features
@@ -157,7 +157,7 @@ class Gram(BlockSource):
         return self._tiled(lambda rows: self.kernel.measure(self._examples[rows], self._examples))
 
     def _tiled(self, values: Callable[[slice], Any]) -> Array:
-        """Return a matrix whose rows are computed some at a time."""
+        """Return the matrix of `values`, computed in blocks of rows."""
         out, height = np.empty((self.n, self.n)), max(8, _TILE // self.n)
 
         def part(start: int) -> None:
@@ -169,7 +169,7 @@ class Gram(BlockSource):
         return out
 
     def block(self, rows: Array, columns: Array) -> Array:
-        """Return a new array with those rows and columns, which need not be the same."""
+        """Return a new array with the given rows and columns, which may differ."""
         cache = self.cache
         if self._given is None and self.dtype != np.float64:
             return self.kernel.cross(self.X[rows], self.kernel.select(self.X, columns))
@@ -179,7 +179,7 @@ class Gram(BlockSource):
         return out
 
     def matrix(self) -> Array:
-        """Return K, which is not to be changed."""
+        """Return K; callers must not change it."""
         return self.rows(np.arange(self.n)) if self._given is None else self._given
 
     def _fill(self, chosen: Array, out: Array) -> None:
@@ -211,7 +211,7 @@ class Gram(BlockSource):
         return form and form._replace(left=form.left.astype(np.float32), right=form.right.astype(np.float32))
 
     def compute(self, a: Array) -> Array:
-        """Return K a, float64, recomputed and not remembered."""
+        """Return K a in float64, without using or changing the stored products."""
         cache = self.cache
         if isinstance(cache, DenseRows):
             return cache.product(a)
@@ -238,7 +238,7 @@ class Gram(BlockSource):
 
     @cached_property
     def _eigen(self) -> tuple[Array, Array]:
-        """The eigenvalues beyond rounding, and their vectors."""
+        """The eigenvalues above the rounding error, and their eigenvectors."""
         K = self.matrix()
         values, vectors = linalg.eigh(0.5 * (K + K.T))
         kept = values > self.n * np.finfo(np.float64).eps * values[-1]
@@ -246,7 +246,7 @@ class Gram(BlockSource):
 
 
 def _ratio(a: Array, b: Array, digits: float) -> float | None:
-    """Return the number t with a = t b up to relative digits of the largest entry; None if there is none."""
+    """Return the number t with a = t b up to a relative error of the largest entry; None if there is none."""
     peak = int(np.abs(b).argmax())
     if b[peak] == 0.0:
         return None

@@ -1,4 +1,4 @@
-"""Kernels deformed by a graph on the examples: for functions that vary slowly along its edges."""
+"""Kernels deformed by a graph on the examples, for functions that vary slowly along its edges."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def laplacian(weights: Any, normalized: bool = True) -> sparse.csr_array:
     Parameters
     ----------
     weights : sparse matrix or array_like of shape (n, n)
-        Weights of the edges, at least 0; an edge that is in one direction only counts in both.
+        Weights of the edges, at least 0; an edge given in one direction counts in both.
     normalized : bool, default True
-        Whether f_k is divided by the root of the degree of k first.
+        Whether each f_k is first divided by the square root of the degree of k.
 
     Raises
     ------
@@ -47,8 +47,9 @@ def deformed(K: Array, L: Any, weight: float, labelled: Array) -> tuple[Array, A
 
         minimise  lam/2 (||f||^2 + weight f'Lf) + sum over labelled i of c_i l(f(x_i) + b, y_i),
 
-    over the functions f of the kernel's space with values f at all n examples, is the kernel machine of this
-    matrix on the labelled examples alone: any method solves it, and certifies it.
+    where f'Lf uses the values of the function f at all n examples. This problem is the kernel machine with
+    the returned matrix on the labelled examples alone. Any method for kernel machines can therefore solve and
+    certify it.
 
     Parameters
     ----------
@@ -59,13 +60,13 @@ def deformed(K: Array, L: Any, weight: float, labelled: Array) -> tuple[Array, A
     weight : float
         At least 0.
     labelled : ndarray of shape (l,)
-        The numbers of the labelled examples.
+        The indices of the labelled examples.
 
     Returns
     -------
     matrix : ndarray of shape (l, l)
     back : ndarray of shape (n, l)
-        With coefficients a of the machine, ``back @ a`` are the coefficients of all k(x_j, .).
+        If a are the coefficients of the machine, ``back @ a`` are the coefficients of all k(x_j, .).
 
     Raises
     ------
@@ -82,7 +83,7 @@ def deformed(K: Array, L: Any, weight: float, labelled: Array) -> tuple[Array, A
     >>> import numpy as np, cutplane as cut
     >>> K, L = np.eye(2), cut.kernels.laplacian(np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> matrix, back = cut.kernels.deformed(K, L, 1.0, np.array([0]))
-    >>> matrix.round(4).tolist(), back.round(4).tolist()        # the neighbour takes a part
+    >>> matrix.round(4).tolist(), back.round(4).tolist()        # the neighbour gets a third
     ([[0.6667]], [[0.6667], [0.3333]])
     """
     weight = as_scalar("weight", weight, low=0.0)

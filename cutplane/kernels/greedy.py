@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _GROWTH = 1.4
-"""Growth of the basis from one refit to the next, because it is published so: 1, 2, 3, 5, 7, 10, 14, 20,
+"""Growth factor of the basis between refits, because the authors refit at sizes 1, 2, 3, 5, 7, 10, 14, 20,
 ..."""
 _DEPENDENT = 1e-10
-"""Share of the square of a function outside the span of the basis that counts as none, because the residual
-has rounding errors."""
+"""Squared distance of a function from the span of the basis, relative to its squared norm, that counts as
+zero, because the residual has rounding errors."""
 _STEPS, _ENOUGH = 30, 1e-8
-"""Newton steps of a refit, and the expected relative fall of the objective at which it ends, because the
-basis still changes."""
+"""Largest number of Newton steps of a refit, and the predicted relative decrease of the objective at which it
+ends, because the basis still changes."""
 _SHARE, _FAR = 0.25, 4.0
-"""Share of the expected fall at which a step is taken as it is, and the longest step, because a search costs
-as much as a few evaluations."""
+"""Fraction of the predicted decrease at which a step is accepted without a line search, because a search
+costs a few evaluations; and the longest step of a search."""
 _RIDGE = 1e-12
-"""Curvature of the intercept, relative to the weights, because no example may bend."""
+"""Least curvature of the intercept relative to the weights, because all second derivatives may be zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class GreedyBasis:
-    """Functions k(x_j, .) in the order of their choice, as features of all examples.
+    """Functions k(x_j, .) in the order in which they were chosen, as features of all examples.
 
     Attributes
     ----------
     examples : ndarray of shape (d,)
         The j.
     features : ndarray of shape (m, d)
-        Orthonormal functions that span the same space, at the examples: their weights w are a function of
-        the squared norm ||w||^2, and the first few features span a smaller basis.
+        Values at the examples of orthonormal functions that span the same space. A function with weights w
+        has the squared norm ||w||^2, and the first k features span the space of the first k examples.
     back : ndarray of shape (d, d)
         ``back @ w`` are the coefficients of the k(x_j, .); upper triangular.
     x : ndarray of shape (d,) or (d + 1,)
-        The weights of the features, and the intercept: a start for a solve.
+        The weights of the features and the intercept, which can start a solve.
     sizes, objectives : ndarray of shape (n_refits,)
-        The sizes at which the machine was refitted, and its objective there.
+        The sizes of the basis at which all weights were refitted, and the objectives after the refits.
     """
 
     examples: Array
@@ -64,18 +64,19 @@ class GreedyBasis:
 def greedy_basis(
     risk: KernelRisk, lam: float, n_basis: int = 50, n_candidates: int = 59, random_state: Any = None
 ) -> GreedyBasis:
-    """Choose a basis for the kernel machine of a risk, one example after the other [1]_.
+    """Choose a basis for the kernel machine of a risk greedily, one example at a time [1]_.
 
         minimise  lam/2 ||f||^2 + sum_i c_i l(f(x_i) + b, y_i)   over f in the span of k(x_j, .), j in J
 
-    Of random candidates j the one joins J whose coefficient alone, the others fixed, lowers the quadratic
-    model of the objective most: by half of
+    Each step adds to J the random candidate j whose coefficient alone, with the others fixed, decreases the
+    quadratic model of the objective most. The decrease is half of
 
         (lam f(x_j) + sum_i r_i k(x_i, x_j))^2 / (lam k(x_j, x_j) + sum_i d_i k(x_i, x_j)^2),
 
-    with r_i and d_i the weighted derivatives of the losses. All coefficients are refitted by Newton steps at
-    sizes that grow by a factor; in between the new one alone is. It takes O(n_candidates m n_basis + m
-    n_basis^2) operations, and a row of the kernel matrix for each candidate.
+    with r_i and d_i the weighted first and second derivatives of the losses. Newton steps refit all
+    coefficients each time that the basis has grown by a factor 1.4; between refits, only the new coefficient
+    is fitted. This takes O(n_candidates m n_basis + m n_basis^2) operations and one row of the kernel matrix
+    per candidate.
 
     The best of 59 random candidates is among the best 5 in 100 with probability 0.95.
 
@@ -86,14 +87,15 @@ def greedy_basis(
     lam : float
         The weight of the norm; greater than 0.
     n_basis : int, default 50
-        The size of J, at most; fewer where no candidate is outside the span of the others.
+        The largest size of J. It is smaller if all functions are in the span of a smaller basis.
     n_candidates : int, default 59
     random_state : int, Generator or None, default None
 
     Returns
     -------
     GreedyBasis
-        For ``LinearRisk(basis.features, y, loss, intercept=True)`` with `L2`: a certified machine on it.
+        ``LinearRisk(basis.features, y, loss, intercept=True)`` with `L2` gives a certified machine on the
+        basis.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def greedy_basis(
     >>> X, y = np.array([[-2.0], [-1.9], [1.0], [3.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
     >>> risk = cut.kernels.KernelRisk(X, y, cut.losses.Squared(), cut.kernels.Linear())
     >>> basis = cut.kernels.greedy_basis(risk, 0.1, n_basis=3)
-    >>> basis.examples.size, basis.features.shape        # one function spans them all
+    >>> basis.examples.size, basis.features.shape        # one function spans all others
     (1, (4, 1))
     """
     from cutplane.problem import Problem
@@ -140,7 +142,7 @@ def greedy_basis(
 
 
 class _Growth:
-    """The machine on the basis so far: its weights, its predictions, and the features."""
+    """The machine on the current basis: its weights, its predictions, and the features."""
 
     def __init__(self, form: SmoothForm, most: int):
         self.form = form
@@ -158,7 +160,7 @@ class _Growth:
         return len(self.chosen)
 
     def extend(self, rng: np.random.Generator, n_candidates: int) -> bool:
-        """Add the best of some candidates; tell whether there was one."""
+        """Add the best of some random candidates; return False if no example is outside the span."""
         form, gram = self.form, self.form.risk.gram
         outside = self.rest > _DEPENDENT * gram.diagonal()
         outside[self.chosen] = False

@@ -1,4 +1,4 @@
-"""Predictions for each example by the machine of the others, from one solution."""
+"""Leave-one-out predictions of kernel machines, computed from one solution."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _SHIFT = 1e-12
-"""Ridge relative to the diagonal, because rows of the free examples may depend on one another."""
+"""Ridge relative to the diagonal, because the rows of the free examples may be linearly dependent."""
 _ROUNDING = 1e-9
-"""Distance to a bound, relative to the largest coefficient, that counts as none, because solutions are
+"""Distance to a bound, relative to the largest coefficient, that counts as zero, because solutions are
 inexact."""
 _CHUNK = 256
-"""Examples at a time, because a product of so many has its full speed."""
+"""Examples of a block, because a matrix product of this size reaches full speed."""
 
 
 def leave_one_out(result: Any) -> Array:
-    """Return the predictions f_{-i}(x_i) of the functions that are fitted without example i, b included.
+    """Return the predictions f_{-i}(x_i) of the functions that are fitted without example i, including b.
 
-    The weight of the loss of the others stays. With F the coefficients inside their bounds, D their second
-    derivatives in the dual (lam / c_i times the conjugate's; zero for losses that are linear on
-    pieces), and the bordered matrix M = (K_FF + D, 1; 1', 0), without its border if there is no intercept,
+    The weights of the other examples do not change. Let F be the coefficients strictly within their bounds
+    and D their second derivatives in the dual: lam / c_i times the second derivatives of the conjugate, which
+    are zero for piecewise linear losses. With the bordered matrix M = (K_FF + D, 1; 1', 0), without its
+    border if there is no intercept,
 
         f_{-i}(x_i) = f(x_i) + a_i (D_ii - 1 / (M^-1)_ii)   for i in F,
         f_{-i}(x_i) = f(x_i) - a_i (K_ii - k_i' M^-1 k_i)   for i at a bound, k_i = (K_Fi, 1),
 
-    and f(x_i) where a_i = 0. For `Squared`, kernel ridge regression or the LS-SVM, F is everything, and this
-    is exact [1]_; for the others it is as long as leaving i out takes no other example to or from a bound
-    (the span rule [2]_), and always where a_i = 0. One factor of M is all that it costs.
+    and f(x_i) where a_i = 0. For `Squared` (kernel ridge regression or the LS-SVM), F contains all examples
+    and the result is exact [1]_. For other losses it is exact where a_i = 0, and where the fit without
+    example i has the same examples at their bounds (the span rule [2]_). The cost is one inverse of M.
 
     Parameters
     ----------
     result : Result
-        Of a `KernelRisk` with its `squared_norm`, and a loss that `Decomposition` takes; the closer its gap
-        is to 0, the better.
+        The result of a problem with a `KernelRisk`, its `squared_norm`, and a loss that `Decomposition`
+        supports. The gap should be close to 0.
 
     Returns
     -------
     ndarray of shape (m,)
-        Infinite, on the wrong side, for the only i in F: without it the intercept is not determined.
+        If F has a single example, its entry is infinite, because the intercept is not determined without it.
 
     Raises
     ------
     MissingCapabilityError
         If the problem has another form.
     InvalidInputError
-        If it is no result.
+        If `result` is not a `Result`.
 
     References
     ----------
@@ -70,7 +71,7 @@ def leave_one_out(result: Any) -> Array:
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 2.0, 3.0])
     >>> risk = cut.kernels.KernelRisk(X, y, cut.losses.Squared(), cut.kernels.Linear())
     >>> result = cut.Problem(risk, risk.squared_norm(1e-9)).solve(tol=1e-9)
-    >>> cut.kernels.leave_one_out(result).round(4).tolist()           # lines through the other three
+    >>> cut.kernels.leave_one_out(result).round(4).tolist()           # the line through the other three
     [0.0, 1.0, 2.0, 3.0]
     """
     risk, form = _machine_of(result, "leave_one_out")
@@ -100,19 +101,20 @@ def leave_one_out(result: Any) -> Array:
 
 
 def xi_alpha(result: Any) -> Array:
-    """Tell which examples a support vector machine fitted without them may get wrong.
+    """Tell which examples a support vector machine may misclassify if it is fitted without them.
 
-    For the others it is certain that it gets them right: those with r |a_i| + xi_i < 1, where xi_i is the
-    hinge loss of example i, and r is k(x_i, x_i) without an intercept [1]_, else twice the difference of the
-    largest and the least entry of the kernel matrix [2]_. With an intercept some coefficient has to be inside
-    its bounds; else nothing is certain. So the share of these examples bounds the leave-one-out error, and
-    its expectation the error of the machine on one example less.
+    An example with r |a_i| + xi_i < 1 is certainly classified correctly by the machine without it. Here xi_i
+    is the hinge loss of example i, and r is k(x_i, x_i) without an intercept [1]_. With an intercept, r is
+    twice the difference of the largest and the least entry of the kernel matrix [2]_, and nothing is certain
+    unless some coefficient is strictly within its bounds. The fraction of the returned examples is therefore
+    an upper bound of the leave-one-out error. Its expectation bounds the expected error of the machine
+    trained on one example less.
 
     Parameters
     ----------
     result : Result
-        Of a `KernelRisk` with `Hinge` and its `squared_norm`, solved to a small gap: the theorem is about the
-        minimiser.
+        The result of a problem with a `KernelRisk`, `Hinge` and its `squared_norm`. The gap should be close
+        to 0, because the theorem is about the minimiser.
 
     Returns
     -------
@@ -122,7 +124,7 @@ def xi_alpha(result: Any) -> Array:
     Raises
     ------
     InvalidInputError
-        If the loss is another one, or it is no result.
+        If the loss is not `Hinge`, or `result` is not a `Result`.
 
     References
     ----------
@@ -142,7 +144,7 @@ def xi_alpha(result: Any) -> Array:
     """
     risk, form = _machine_of(result, "xi_alpha")
     if form.curved or form.tube or risk.loss.variable != "margin":
-        raise InvalidInputError(f"xi_alpha is about the loss Hinge(), got {risk.loss!r}.")
+        raise InvalidInputError(f"xi_alpha needs the loss Hinge(), got {risk.loss!r}.")
     gram, a = risk.gram, result.x[: risk.gram.n]
     if risk.intercept:
         parts = (gram.rows(np.arange(gram.n)[start : start + _CHUNK]) for start in range(0, gram.n, _CHUNK))
@@ -157,15 +159,16 @@ def xi_alpha(result: Any) -> Array:
 
 
 def _machine_of(result: Any, name: str) -> tuple[KernelRisk, DualForm]:
-    """Return the kernel machine that a result is of, or raise."""
+    """Return the risk and the dual form of the kernel machine that a result solves, or raise."""
     if not isinstance(result, Result) or result.certificate.problem is None:
         raise InvalidInputError(
-            f"{name} needs the Result of a solve; got {type(result).__name__}. Load a file with its problem."
+            f"{name} needs the Result of a solve with its problem, got {type(result).__name__}; pass the "
+            "problem when you load a result from a file."
         )
     return form_of(result.certificate.problem, name)[:2]
 
 
 def _inside(form: DualForm, a: Array) -> Array:
-    """Tell which coefficients are neither at a bound nor at a kink."""
+    """Return a mask of the coefficients that are neither at a bound nor at a kink."""
     least = _ROUNDING * np.abs(a).max(initial=0.0)
     return (a > form.lower + least) & (a < form.upper - least) & ((np.abs(a) > least) | (form.tube == 0.0))

@@ -1,8 +1,8 @@
-"""Kernel functions on given examples, normalised in feature space, each kept in its cheapest form.
+"""Kernel functions on given examples, normalised in feature space, each stored in its cheapest form.
 
-Applied to a matrix K of kernel values, a normalisation needs statistics of its rows and of its columns. Those
-of the examples are kept; the statistics of new points follow from their kernels with the examples and
-themselves.
+A normalisation of a matrix of kernel values needs statistics of its rows and of its columns. The statistics
+of the training examples are stored. The statistics of new points are computed from their kernel values with
+the examples and with themselves.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from cutplane.risks.matrix import TILE, as_matrix
 from cutplane.runtime.threads import run_chunks
 
 _ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-7}
-"""Share of the trace that a factor may omit, because rounding to that type takes as much."""
+"""Fraction of each K_ii that a factor may omit, because rounding to this type causes errors of this size."""
 _KEPT_COLUMNS = 64
-"""Selections of columns remembered while the kernels are computed, because kernels of a feature follow one
-another."""
+"""Selections of columns that are cached while the kernels are computed, because kernels of the same feature
+follow one another."""
 _FIRST_LOOK = 16
-"""Columns before the rank is guessed, because fewer residuals show no trend."""
+"""Number of columns after which the rank is estimated, because fewer residuals show no trend."""
 _NEGLIGIBLE = 1e-13
-"""Fraction of k(x, x) below which diagonal entries count as zero after centring, because rounding reaches
-it."""
+"""Fraction of k(x, x) below which diagonal entries count as zero after centring, because rounding errors
+reach it."""
 
 NAMES = ("trace", "diagonal", "center")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelBank(Bank):
-    """Kernels K_k = (k_k(x_i, x_j))_ij on the rows x_i of one matrix.
+    """Kernel matrices K_k = (k_k(x_i, x_j))_ij on the rows x_i of one data matrix.
 
-    Nothing is computed before it is needed. Then each kernel is brought into its cheapest form, once: a
-    factor F with F F' = K if it has one with few columns; else, if its rank is low to rounding, the factor of
-    a pivoted Cholesky decomposition, which never sees all of K; else K itself.
+    Kernels are computed when they are first needed, and stored in the cheapest form: as a factor F with F F'
+    = K if the kernel has a feature map with few columns; as a factor from a pivoted Cholesky decomposition,
+    which does not compute all of K, if the numerical rank is low; else as the matrix K.
 
     Parameters
     ----------
@@ -60,16 +60,16 @@ class KernelBank(Bank):
     X : ndarray or sparse matrix of shape (m, n)
         One row per example; float32, float64, CSR and CSC are not copied.
     normalize : {"trace", "diagonal", "center"} or tuple of these, optional
-        By default the kernels are left as they are. "trace" divides K by its mean diagonal, "diagonal" makes
-        K_ij / sqrt(K_ii K_jj) of it, "center" subtracts the mean of the examples in feature space; a tuple
-        does one after the other. New points are treated likewise, with the statistics of the examples.
-        Kernels that are zero, or constant and centred, stay zero.
+        By default the kernels are not normalised. "trace" divides K by its mean diagonal entry, "diagonal"
+        divides each K_ij by sqrt(K_ii K_jj), and "center" subtracts the mean of the examples in feature
+        space. A tuple applies several of these in order. New points are normalised with the statistics of the
+        examples. A kernel that is zero, or becomes zero by centring, stays zero.
     dtype : {float64, float32}, default float64
-        In which kernels are kept; sums are always in float64. float32 takes half the memory and leaves 7
-        digits.
+        The type in which kernels are stored; sums are always in float64. float32 takes half the memory and
+        keeps 7 digits.
     memory : float, default 2^30
-        Bytes for kernels that have no factor. Those beyond are computed anew in every pass, some rows at a
-        time.
+        Bytes for kernel matrices without a factor. Matrices that exceed it are computed again in every pass,
+        in blocks of rows.
     feature_names : sequence of str of length n, optional
         Used in the names of the kernels; by default the columns of a DataFrame, or numbers.
 
@@ -81,18 +81,19 @@ class KernelBank(Bank):
     Raises
     ------
     InvalidInputError
-        If there are no kernels, one needs a column that X lacks or dense data, an entry is not finite, an
-        argument is out of range; in the first pass, if values of a kernel overflow.
+        If there are no kernels, a kernel needs a column that X lacks, a kernel needs dense data and X is
+        sparse, an entry is not finite, or an argument is out of range; in the first pass, if values of a
+        kernel overflow.
 
     Notes
     -----
-    A kernel takes 8 m r bytes, where r is the number of columns of its factor, at most m / 4 (16 for few
-    examples). Without a factor it takes 4 m (m + h), the part up to the diagonal in panels of h = 65536 / m
-    rows (at most m). float32 halves that. A normalisation "diagonal" or "center" takes 8 m more. To pickle a
-    bank pickles the kernels and X; the rest is computed again.
+    A kernel with a factor of r columns takes 8 m r bytes, where r is at most m / 4 (16 for few examples). A
+    kernel without a factor takes 4 m (m + h) bytes: its lower triangle, in panels of h = 65536 / m rows (at
+    most m). float32 halves both. The normalisations "diagonal" and "center" take 8 m bytes more. A pickle of
+    a bank contains the kernels and X; the matrices are computed again.
 
-    Of a factor by pivoted Cholesky decomposition, K - F F' is positive semidefinite with at most 1e-14 of
-    each K_ii on its diagonal, or 1e-7 for float32 without normalisation.
+    If F is the factor of a pivoted Cholesky decomposition, K - F F' is positive semidefinite and its diagonal
+    entries are at most 1e-14 K_ii, or 1e-7 K_ii for float32 without normalisation.
 
     Examples
     --------
@@ -225,7 +226,7 @@ class KernelBank(Bank):
         def select(features: Any) -> Any:
             return select_columns(self.X if features is None else by_column, features)
 
-        # After centring the residual of a rough factor would not be small against the kernel.
+        # With normalisation the tolerance is tight, because a centred kernel may be much smaller.
         tol = _ROUNDING[np.dtype(np.float64) if self.normalize else self.dtype]
         for kernel in self.kernels:
             yield cheapest_form(kernel, select(kernel.features), tol)
@@ -266,7 +267,7 @@ def _new_values(
     steps: tuple[NormalizationStep, ...],
     rows: slice,
 ) -> Array:
-    """Return the normalised kernels of some new points with some of the examples."""
+    """Return the normalised kernel values of some new points with some of the examples."""
     K = kernel.evaluate(points[rows], columns)
     if steps:
         diagonal = kernel.evaluate_diagonal(points[rows])
@@ -296,7 +297,7 @@ class KernelFactor:
 
 @dataclass(frozen=True, eq=False)
 class KernelValues:
-    """The matrix of a kernel function, computed where it is needed."""
+    """The matrix of a kernel function; its entries are computed when needed and not stored."""
 
     kernel: Kernel
     A: Any
@@ -332,7 +333,7 @@ class KernelValues:
 
 
 def cheapest_form(kernel: Kernel, A: Any, tol: float) -> KernelFactor | KernelValues:
-    """Return a factor with at most m / 4 columns (16 for few examples), or else the values."""
+    """Return the kernel as a factor with at most m / 4 columns (16 for few examples), else as values."""
     m = A.shape[0]
     diagonal = kernel.finite(kernel.evaluate_diagonal(A))
     cap = max(m // 4, min(m, 16))
@@ -351,21 +352,21 @@ def low_rank_factor(
 ) -> Array | None:
     """Return F with K - F F' positive semidefinite and K_ii - |F_i|^2 <= tol * K_ii for each i, or None.
 
-    Pivoted Cholesky: the next column belongs to the example with the largest residual K_ii - |F_i|^2, as part
-    of K_ii, so that examples with small values are as accurate as others.
+    Pivoted Cholesky decomposition: the next pivot is the example with the largest residual (K_ii - |F_i|^2) /
+    K_ii. The residual is relative because examples with small K_ii then are as accurate as others.
     """
     residual = diagonal.astype(np.float64)
     inverses = np.divide(1.0, residual, out=np.zeros_like(residual), where=residual > 0.0)
     total = max(1, np.count_nonzero(inverses))
     rows = np.empty((min(_FIRST_LOOK, cap), residual.size))
-    shares: list[float] = []  # of K_ii that remain on average, before each column
+    shares: list[float] = []  # mean relative residual before each column
     for r in range(cap + 1):
         relative = residual * inverses
         pivot = int(relative.argmax())
         shares.append(float(relative.sum() / total))
         if relative[pivot] <= tol:
             return rows[:r].copy().T
-        if r == cap or (r >= _FIRST_LOOK and not patient and _promised_rank(shares, tol) > 2 * cap):
+        if r == cap or (r >= _FIRST_LOOK and not patient and _estimated_rank(shares, tol) > 2 * cap):
             return None
         if r == rows.shape[0]:
             rows = np.concatenate([rows, np.empty((min(r, cap - r), residual.size))])
@@ -380,10 +381,10 @@ def low_rank_factor(
     return None
 
 
-def _promised_rank(shares: list[float], tol: float) -> float:
-    """Guess the rank from the last quarter of the columns.
+def _estimated_rank(shares: list[float], tol: float) -> float:
+    """Extrapolate the rank from the residuals of the last quarter of the columns.
 
-    The residuals of smooth kernels fall linearly at first, later geometrically or faster.
+    The residuals of smooth kernels decrease linearly at first, later geometrically or faster.
     """
     r, last = len(shares) - 1, shares[-1]
     before = 3 * r // 4
@@ -396,25 +397,25 @@ def _promised_rank(shares: list[float], tol: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ScaledFeatures:
-    """s_i K_ij s_j: with all s_i the same, or with 1 / sqrt(K_ii), 0 where K_ii <= floor.
+    """s_i K_ij s_j, where all s_i are equal, or s_i = 1 / sqrt(K_ii), and 0 where K_ii <= floor.
 
     Attributes
     ----------
     scales : ndarray of shape (m,)
         The s_i of the examples.
     floor : float or None
-        None if all are the same.
+        None if all s_i are equal.
     """
 
     scales: Array
     floor: float | None = None
 
     def examples(self, K: Array, rows: slice, columns: slice) -> Array:
-        """Return part of the matrix of the examples."""
+        """Return the normalised K, a part of the matrix of the examples."""
         return K * self.scales[rows, np.newaxis] * self.scales[columns]
 
     def new(self, K: Array, diagonal: Array, columns: Any) -> tuple[Array, Array]:
-        """Return kernels of new points with examples, and with themselves."""
+        """Return the normalised kernels of new points with examples, and with themselves."""
         s = np.full(diagonal.size, self.scales[0])
         if self.floor is not None:
             s = inverse_roots(diagonal, self.floor)
@@ -437,11 +438,11 @@ class CentredFeatures:
     mean: float
 
     def examples(self, K: Array, rows: slice, columns: slice) -> Array:
-        """Return part of the matrix of the examples."""
+        """Return the normalised K, a part of the matrix of the examples."""
         return K - (self.means[rows, np.newaxis] + self.means[columns] - self.mean)
 
     def new(self, K: Array, diagonal: Array, columns: Any) -> tuple[Array, Array]:
-        """Return kernels of new points with all examples, and with themselves."""
+        """Return the normalised kernels of new points with all examples, and with themselves."""
         means = K.mean(axis=1)
         return K - (
             means[:, np.newaxis] + self.means[columns] - self.mean
@@ -470,9 +471,9 @@ def as_normalization(normalize: Any) -> tuple[str, ...]:
 
 
 def normalized(form: Any, names: tuple[str, ...]) -> tuple[Any, tuple[NormalizationStep, ...]]:
-    """Return a form of a kernel after the named steps, and the steps with their statistics.
+    """Return the normalised form of a kernel, and the steps of the normalisation with their statistics.
 
-    A kernel that is constant on the examples becomes zero by centring, because only rounding errors remain.
+    A kernel that is constant on the examples is set to zero by centring, because only rounding errors remain.
     """
     steps: list[NormalizationStep] = []
     floor = 0.0

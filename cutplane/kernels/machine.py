@@ -18,7 +18,7 @@ from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.threads import one_blas_thread
 
 _SUM_TOLERANCE = 1e-12
-"""Error of a sum relative to its terms that is allowed, because sums are computed with rounding."""
+"""Allowed error of a sum relative to its terms, because sums have rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,12 @@ class MachineSolution:
     a : ndarray of shape (m,)
         The coefficients: f(x) = sum_i a_i k(x_i, x).
     intercept : float
-        The b that is best for f, the middle one if there are many; 0 for a machine without one.
+        The optimal b for f, the middle of the interval if there are several; 0 for a machine without
+        intercept.
     predictions : ndarray of shape (m,)
-        K a, without the intercept.
+        K a; the intercept is not included.
     dual_value, primal_value : float
-        -sum_i phi_i(a_i) - a'Ka / 2 and a'Ka / 2 + C sum_i l(f(x_i) + b, y_i): the optimum lies between them.
+        -sum_i phi_i(a_i) - a'Ka / 2 and a'Ka / 2 + C sum_i l(f(x_i) + b, y_i). The optimum is between them.
     n_steps : int
         Steps of the solver.
     """
@@ -58,7 +59,7 @@ class KernelMachine:
 
         minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over functions f of the kernel's space, and b,
 
-    solved by its dual, with phi_i(a) = C l*(-a / C, y_i):
+    solved in the dual with phi_i(a) = C l*(-a / C, y_i):
 
         maximise  -sum_i phi_i(a_i) - 1/2 a'Ka   over a in R^m,   with sum a = 0 if there is an intercept.
 
@@ -66,32 +67,33 @@ class KernelMachine:
     ----------
     loss : ScalarLoss
         `Hinge`, `SquaredHinge`, `ModifiedHuber`, `Squared`, `Absolute`, `Quantile`, `EpsilonInsensitive`,
-        `SquaredEpsilonInsensitive` or `Huber`: those whose conjugate is quadratic on an interval.
+        `SquaredEpsilonInsensitive` or `Huber`, because their conjugates are quadratic on an interval.
     y : array_like of shape (m,)
         The targets; labels -1 and 1 for the first three.
     C : float
         The weight of the losses; greater than 0.
     intercept : bool, default True
-        Whether there is a b, which is not regularised; else b = 0.
+        Whether there is an intercept b, which is not regularised; else b = 0.
     cache_bytes : int, default 200 MiB
-        The memory for rows of a matrix that is given by an object which computes them.
+        The memory for rows if an object computes the rows of the matrix.
 
     Raises
     ------
     InvalidInputError
-        If the loss has no such dual, the targets do not suit it, or C is not positive.
+        If the dual of the loss is no quadratic programme, the loss refuses the targets, or C is not positive.
 
     Notes
     -----
-    Steps on pairs of coordinates (single ones without an intercept), chosen by second-order information, take
-    turns with Newton steps on the coordinates off their bounds, each kind with about half of the time. A
-    Newton step with n such coordinates needs 8 n^2 bytes.
+    Steps on pairs of coordinates (single coordinates without an intercept), chosen by second-order
+    information, alternate with Newton steps on the free coordinates, that is the coordinates strictly within
+    their bounds. Each kind takes about half of the time. A Newton step with n free coordinates needs 8 n^2
+    bytes.
 
-    Coordinates at a bound to which their slope holds them are left out of the steps for a while, once that
-    pays: the part of K for the n others, at most 0.7 m, is copied. All are back before the gap is tested.
+    Coordinates that stay at a bound are ignored for a while if this saves time; the part of K for the n other
+    coordinates, at most 0.7 m, is copied. All coordinates are included again before the gap is tested.
 
-    The steps do not depend on the time that they take. After 10^7 + 1000 m steps the solution is returned
-    as it is, with its true gap.
+    The steps do not depend on measured times. After 10^7 + 1000 m steps the current solution is returned with
+    its true gap.
 
     References
     ----------
@@ -127,27 +129,29 @@ class KernelMachine:
     def solve(
         self, K: Any, a0: Any = None, accuracy: float = 0.0, *, trusted: bool = False
     ) -> MachineSolution:
-        """Solve the dual from a0 on, until primal_value - dual_value <= accuracy or rounding allows no more.
+        """Solve the dual from a0 until primal_value - dual_value <= accuracy or rounding prevents progress.
 
         Parameters
         ----------
         K : ndarray of shape (m, m), or object
-            Symmetric, positive semidefinite up to rounding, float64; not copied if its memory is in order
-            (C or Fortran). Or an object with ``n``, ``diagonal()`` and ``row(i)``, both of shape (m,).
+            A symmetric float64 matrix, positive semidefinite up to rounding; not copied if it is in C or
+            Fortran order. Or an object with ``n``, ``diagonal()`` and ``row(i)``, where both methods return
+            shape (m,).
         a0 : array_like of shape (m,), default 0
-            Any start; one that is not feasible is mended by `into_domain`.
+            The starting point. `into_domain` is applied to a point that is not feasible.
         accuracy : float, default 0
-            In the unit of the objective; 0 is down to rounding.
+            In the unit of the objective; with 0 the gap is reduced to its rounding error.
         trusted : bool, default False
-            Whether K is known to be a kernel matrix, so that it need not be tested.
+            Whether the tests that K is a kernel matrix are skipped.
 
         Raises
         ------
         InvalidInputError
-            If K has another shape or type, entries are not finite, or it is found not to be symmetric or not
-            positive semidefinite; the message names the entries, or the direction. Up to 512 rows are tested
-            as a whole. Of more, some principal blocks are, among them the one of the largest coefficients
-            found, and, if K is an array, the least eigenvalue that 20 Lanczos steps find.
+            If K has the wrong shape or type, has entries that are not finite, or is found not to be symmetric
+            positive semidefinite; the message names the entries or the direction. A matrix of up to 512 rows
+            is tested as a whole. In a larger matrix, some principal blocks are tested, such as the block of
+            the largest coefficients of the solution. If K is an array, the least eigenvalue after 20 Lanczos
+            steps is also tested.
         """
         m = self.y.size
         accuracy = as_scalar("accuracy", accuracy, low=0.0)
@@ -167,16 +171,17 @@ class KernelMachine:
         return MachineSolution(a, b, descent.predictions, dual, max(primal, dual), descent.n_steps)
 
     def feasible(self, a: Any) -> bool:
-        """Tell whether a keeps its bounds exactly, and its sum is zero up to rounding if it must be."""
+        """Return whether a is within its bounds and, with an intercept, its sum is 0 up to rounding."""
         a = as_vector("a", a, self.y.size)
         if (a < self.form.lower).any() or (a > self.form.upper).any():
             return False
         return not self.intercept or abs(float(a.sum())) <= _SUM_TOLERANCE * self._size(a)
 
     def into_domain(self, a: Any) -> Array:
-        """Return a feasible copy: a clipped to its bounds, then the heavier of its signs scaled down.
+        """Return a feasible copy of a.
 
-        Zeros stay zeros. A feasible a is returned as it is.
+        a is clipped to its bounds; with an intercept, the coefficients of the sign with the larger sum are
+        then scaled down. Zeros stay zeros, and a feasible a does not change.
         """
         a = np.clip(as_vector("a0", a, self.y.size), self.form.lower, self.form.upper)
         return a if self.feasible(a) else self.form.feasible(a)

@@ -1,4 +1,4 @@
-"""Many kernel matrices on the same examples: as factors K = F F', or as symmetric matrices read by panels."""
+"""Many kernel matrices on the same examples, as factors K = F F' or as symmetric matrices read in panels."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 SLAB = 1 << 22
-"""Numbers in one array of factors, because so many are copied when it is filled."""
+"""Numbers in one array of factors, because filling it copies all of them."""
 BATCH = 512
-"""Columns multiplied with themselves at a time, because their product then has its full speed."""
+"""Columns of one product F F', because a product of this size reaches full speed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """The columns of some factors, as rows of one array, and the numbers of their kernels."""
+    """The columns of some factors, stored as rows of one array, and the index of the kernel of each."""
 
     data: Data
     owners: Array
 
     @classmethod
     def of(cls, columns: Array, owners: Array) -> Slab:
-        """Return the slab of an array."""
+        """Make a slab from an array."""
         return cls(make_data(columns, np.array([0, columns.shape[0]])), owners)
 
 
 @dataclass(frozen=True, eq=False)
 class FactoredKernels:
-    """Passes over the kernels K_k = F_k F_k' among n; the others count as zero."""
+    """The kernels with a factor, K_k = F_k F_k', among n kernels. All passes treat the others as zero."""
 
     m: int
     n_kernels: int
@@ -46,7 +46,7 @@ class FactoredKernels:
 
     @classmethod
     def of(cls, m: int, n_kernels: int, factors: Iterable[tuple[int, Array]], dtype: Any) -> FactoredKernels:
-        """Gather numbered factors of shape (m, r_k)."""
+        """Gather pairs of a kernel's index and its factor of shape (m, r_k)."""
         slabs: list[Slab] = []
         columns: list[Array] = []
         owners: list[int] = []
@@ -77,7 +77,7 @@ class FactoredKernels:
 
     @cached_property
     def owners(self) -> Array:
-        """The number of the kernel of each column."""
+        """The index of the kernel of each column."""
         return np.concatenate([np.empty(0, np.int64), *(slab.owners for slab in self.slabs)])
 
     @cached_property
@@ -87,7 +87,7 @@ class FactoredKernels:
         return np.bincount(self.owners, np.concatenate([np.zeros(0), *squares]), self.n_kernels)
 
     def coefficients(self, a: Array) -> Array:
-        """Return F'a for all columns: one pass."""
+        """Return F'a for all columns; reads the factors once."""
         return np.concatenate([np.zeros(0), *(slab.data.times(a) for slab in self.slabs)])
 
     def quadratic_forms(self, coefficients: Array) -> Array:
@@ -95,23 +95,23 @@ class FactoredKernels:
         return np.bincount(self.owners, coefficients * coefficients, self.n_kernels)
 
     def weighted_products(self, weights: Array, coefficients: Array) -> Array:
-        """Return the sum of weights_k K_k a, from the coefficients of a; zero weights cost nothing."""
+        """Return the sum of weights_k K_k a from the coefficients of a; zero weights are skipped."""
         out = np.zeros(self.m)
         for data, rows, values in self._nonzero(weights[self.owners] * coefficients):
             data.add_rows(rows, values, out)
         return out
 
     def add_weighted_sum(self, weights: Array, out: Array, used: Array | None = None) -> None:
-        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing.
+        """Add the sum of weights_k K_k to the lower triangle of `out`; zero weights are skipped.
 
-        `used` is a mask over the columns; by default all are used.
+        `used` is a mask of the columns to use, by default all.
         """
         from scipy.linalg import get_blas_funcs
 
         syrk: Any = get_blas_funcs("syrk", dtype=np.float64)
 
         def add(batch: list[Array], sign: float) -> None:
-            if batch:  # above the diagonal in Fortran's order is below it in C's
+            if batch:  # the upper triangle in Fortran order is the lower one in C order
                 syrk(sign, np.concatenate(batch).T, beta=1.0, c=out.T, overwrite_c=1)
 
         for sign in (1.0, -1.0):
@@ -127,7 +127,7 @@ class FactoredKernels:
             add(batch, sign)
 
     def restricted(self, numbers: Array) -> FactoredKernels:
-        """Return some of the kernels, in that order; their columns are copied, unless all of a slab are."""
+        """Return some of the kernels in the given order; slabs that are used completely are not copied."""
         places = np.full(self.n_kernels, -1)
         places[numbers] = np.arange(numbers.size)
         slabs = []
@@ -141,7 +141,7 @@ class FactoredKernels:
         return FactoredKernels(self.m, numbers.size, tuple(slabs))
 
     def _nonzero(self, values: Array) -> Iterator[tuple[Data, Array, Array]]:
-        """Yield each slab with its columns whose values are not zero, and these values."""
+        """Yield the data of each slab, the rows with a nonzero value, and these values."""
         start = 0
         for slab in self.slabs:
             part = values[start : start + slab.owners.size]
@@ -152,22 +152,22 @@ class FactoredKernels:
 
 
 def panel_ranges(m: int) -> list[tuple[int, int]]:
-    """Return the rows of each panel: with all m columns, they stay in cache."""
+    """Return the first and last row of each panel; panels are small enough for the cache."""
     height = max(1, TILE // m)
     return [(i, min(i + height, m)) for i in range(0, m, height)]
 
 
 def panel_entries(m: int) -> int:
-    """Return the number of entries that all panels of a matrix have together, somewhat more than half."""
+    """Return the number of entries in all panels of a matrix, somewhat more than half of m^2."""
     return sum((stop - first) * stop for first, stop in panel_ranges(m))
 
 
 class Source(Protocol):
-    """A symmetric matrix, kept or computed."""
+    """A symmetric matrix, stored or computed when needed."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory kept, in bytes."""
+        """Memory of stored entries, in bytes."""
         ...
 
     def diagonal(self) -> Array:
@@ -175,19 +175,19 @@ class Source(Protocol):
         ...
 
     def panel(self, first: int, stop: int) -> Array:
-        """Return the rows first to stop, C-ordered, of at least `stop` columns."""
+        """Return the rows first to stop - 1 in C order, with at least `stop` columns."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class KeptPanels:
-    """A matrix of which the panels are kept, by their first rows: little more than half of it."""
+    """A matrix stored as panels, little more than its lower triangle; the keys are their first rows."""
 
     panels: dict[int, Array]
 
     @classmethod
     def of(cls, source: Source, m: int, dtype: Any) -> KeptPanels:
-        """Compute the panels of a source, and keep them."""
+        """Compute and store the panels of a source."""
 
         def compute(rows: tuple[int, int]) -> Array:
             panel = source.panel(*rows)[:, : rows[1]]
@@ -213,7 +213,7 @@ class KeptPanels:
 
 @dataclass(frozen=True, eq=False)
 class GivenMatrix:
-    """A matrix of the user, which is not copied."""
+    """A matrix that the user gave, which is not copied."""
 
     matrix: Array
     n_bytes = 0
@@ -229,7 +229,7 @@ class GivenMatrix:
         return self.matrix.diagonal().astype(np.float64)
 
     def panel(self, first: int, stop: int) -> Array:
-        """Return rows, or columns if these are contiguous; copied if their memory is not in order."""
+        """Return rows, or columns if these are contiguous; a copy only if the memory layout requires it."""
         whole, rows = self._rows, self._rows[first:stop]
         if whole.flags.c_contiguous and whole.flags.aligned and whole.dtype.isnative:
             return rows
@@ -238,7 +238,7 @@ class GivenMatrix:
 
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrices:
-    """Passes over symmetric matrices, numbered among n kernels, by panels, on several threads."""
+    """The kernels stored as symmetric matrices, among n kernels. Passes use panels and several threads."""
 
     m: int
     n_kernels: int
@@ -259,13 +259,13 @@ class SymmetricMatrices:
         return self.among_all(np.array([source.diagonal().sum() for source in self.sources]))
 
     def among_all(self, values: Array) -> Array:
-        """Return numbers of the matrices as numbers of all kernels, 0 for the others."""
+        """Spread values of the matrices over all kernels, with 0 for the others."""
         out = np.zeros(self.n_kernels)
         out[self.numbers] = values
         return out
 
     def products(self, a: Array) -> Array:
-        """Return K_k a, one row per matrix."""
+        """Return K_k a, one row per matrix; reads the matrices once."""
         out = np.zeros((len(self), self.m))
         if self.sources:
             from cutplane.kernels import passes
@@ -278,7 +278,7 @@ class SymmetricMatrices:
         return out
 
     def add_weighted_sum(self, weights: Array, out: Array) -> None:
-        """Add the sum of weights_k K_k to `out`, as far as the diagonal; zero weights cost nothing."""
+        """Add the sum of weights_k K_k to the lower triangle of `out`; zero weights are skipped."""
         chosen = np.flatnonzero(weights)
         if not chosen.size:
             return
@@ -291,7 +291,7 @@ class SymmetricMatrices:
         run_chunks(do, equal_ranges(len(self._panels), chosen.size * self.m**2 / 8))
 
     def restricted(self, numbers: Array) -> SymmetricMatrices:
-        """Return some of the kernels, in that order."""
+        """Return some of the kernels in the given order."""
         places = np.flatnonzero(np.isin(numbers, self.numbers))
         known = dict(zip(self.numbers.tolist(), self.sources, strict=True))
         sources = tuple(known[k] for k in numbers[places].tolist())

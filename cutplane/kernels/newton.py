@@ -1,4 +1,4 @@
-"""The finite Newton method for kernel machines whose losses have a second derivative, in the primal."""
+"""The finite Newton method for kernel machines with losses that have a second derivative, in the primal."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _FIRST = 10
-"""Steps of conjugate gradients in the first iteration, because so many are published as enough."""
+"""Conjugate gradient steps in the first iteration, because the authors found this number sufficient."""
 _LOOSE, _TIGHT = 0.1, 1e-12
-"""The residual at which conjugate gradients end, relative to the first, before and after the examples that
-bend have settled, because an exact solution of a wrong model is of no use."""
+"""Relative residual at which conjugate gradients end, before and after the set of examples with a positive
+second derivative has settled, because an exact solution of a wrong model is useless."""
 _LEAST = 1e-3
-"""Share of damping below which there is none, because it no longer changes the model."""
+"""Damping below which it is set to zero, because it then hardly changes the model."""
 _SETTLED = 0.01
-"""Share of the examples whose second derivative still changes when they have settled, because few of them
+"""Fraction of the examples whose second derivatives may still change in a settled set, because few examples
 hardly change the model."""
 _NOTHING = 1e-100
-"""Entries relative to the diagonal that are set to zero, because their products are subnormal, and slow."""
+"""Entries below this fraction of the diagonal are set to zero, because their products are subnormal numbers,
+which are slow."""
 
 Solve = Callable[[Array, Array | None], Array]
-"""(right, start) -> the solution; conjugate gradients begin at the start."""
+"""(right side, starting point) -> the solution. The Cholesky solver ignores the starting point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class SmoothForm:
 
     @property
     def varies(self) -> bool:
-        """Whether the second derivative of the loss is not the same everywhere."""
+        """Whether the second derivative of the loss is not constant."""
         return self.risk.loss.curvature is None
 
     def slopes(self, z: Array) -> Array:
@@ -59,7 +60,7 @@ class SmoothForm:
         return self.risk.losses.derivatives(z)
 
     def bends(self, z: Array, least: float = 0.0) -> Array:
-        """Return c_i l''(z_i), each at least a share `least` of its largest value."""
+        """Return c_i l''(z_i), each at least `least` times its largest possible value."""
         risk, bends = self.risk, self.risk.losses.second_derivatives(z)
         if least == 0.0:
             return bends
@@ -69,8 +70,8 @@ class SmoothForm:
     def multipliers(self, x: Array) -> Array:
         """Return multipliers of the examples in the domain of the conjugate, close to -lam a / c.
 
-        With an intercept the heavier sign is scaled down, so that their weighted sum is zero: zero is in the
-        domain of every loss that has a minimiser.
+        With an intercept, the multipliers of the sign with the larger sum are scaled down so that the
+        weighted sum is zero. This is possible because the domain contains zero if the loss has a minimiser.
         """
         weights, u = self.risk.weights, multipliers(self.risk, -self.lam * x[: self.risk.gram.n])
         if not self.risk.intercept:
@@ -80,7 +81,7 @@ class SmoothForm:
 
 
 def smooth_form(problem: Declaration, method: str) -> SmoothForm:
-    """Return a kernel machine in numbers; raise `MissingCapabilityError` if the problem has another form."""
+    """Return the smooth form of a kernel machine; raise `MissingCapabilityError` for another problem."""
     remedy = "Use Decomposition() or ProximalBundle()."
     require(problem.risk, Capability.KERNEL_PREDICTOR, method, remedy)
     require(problem.risk, Capability.DUAL_CUT, method, remedy)
@@ -96,17 +97,17 @@ def smooth_form(problem: Declaration, method: str) -> SmoothForm:
 
 @dataclass(eq=False)
 class NewtonState:
-    """The machine and the point of the method.
+    """The machine and the current point.
 
     Attributes
     ----------
     bends : ndarray of shape (m,)
-        The second derivatives of the last iteration, by which the examples are seen to settle.
+        The second derivatives of the last iteration, to detect when they settle.
     tolerance : float
-        Of conjugate gradients.
+        The tolerance of conjugate gradients.
     damping : float
-        The share of the largest second derivative that each example has at least in the model: 1 after a step
-        that failed, because that model is above the losses.
+        Least second derivative of the model, relative to the largest possible one. It is 1 after a failed
+        step, because the model is then an upper bound of the losses.
     """
 
     form: SmoothForm
@@ -120,30 +121,31 @@ class NewtonState:
 class FiniteNewton(Method):
     """Newton steps in the function's values, each with an exact line search, for losses without kinks.
 
-    With r_i = c_i l'(z_i) and d_i = c_i l''(z_i) at the predictions z of the current function, the next one,
-    sum_j a_j k(x_j, .) + b, minimises the quadratic model of the losses there:
+    Let r_i = c_i l'(z_i) and d_i = c_i l''(z_i) at the predictions z of the current function. The next
+    function sum_j a_j k(x_j, .) + b minimises the quadratic model of the losses at z:
 
         lam a_i = -(r_i + d_i (z'_i - z_i)),   z' = K a + b,   sum a = 0 if there is an intercept.
 
-    Only the examples with d_i > 0 are unknown: those within the margin of a squared hinge, all of a logistic
-    loss. Of up to `dense` of them the system is solved by a Cholesky factor, of more by conjugate gradients.
-    For losses that are quadratic on pieces the method ends after finitely many steps [1]_, usually 5 to 20,
-    whatever lam is.
+    Only the a_i with d_i > 0 are unknown: the examples within the margin for a squared hinge, all examples
+    for a logistic loss. A system with up to `dense` unknowns is solved by a Cholesky factor, a larger system
+    by conjugate gradients. For piecewise quadratic losses the method ends after finitely many steps [1]_,
+    usually 5 to 20 for any lam.
 
-    Two rules of thumb of the method [2]_ are followed: from a function that is zero the first step is cut
-    off after 10 steps of conjugate gradients, which is enough to tell most examples that do not matter; and
-    conjugate gradients are loose until the examples that bend have settled, then tight. A solve starts from
-    the function at the first point: for another lam, from the last function (seeding).
+    Two heuristics of the authors [2]_ save time. The first step from the zero function stops after 10
+    conjugate gradient steps, because this identifies most of the irrelevant examples. Conjugate gradients
+    have a loose tolerance until the set of examples with d_i > 0 has settled, then a tight one. A solve
+    starts from the function at the first point, for example the solution for another lam.
 
-    The multipliers -lam a_i / c_i, moved into the domain of the conjugate, give a cut and the lower bound.
+    The multipliers -lam a_i / c_i, projected onto the domain of the conjugate, give a cut and the lower
+    bound.
 
-    With `Squared` this is kernel ridge regression, or the LS-SVM, solved in one step; with `SquaredHinge` the
-    L2-SVM, with `Logistic` kernel logistic regression.
+    With `Squared` this is kernel ridge regression (the LS-SVM), solved in one step; with `SquaredHinge` the
+    L2-SVM; with `Logistic` kernel logistic regression.
 
     Parameters
     ----------
     dense : int, default 4000
-        The most unknowns for which the system is factorised; its matrix has 8 dense^2 bytes.
+        The largest number of unknowns for which the system is factorised; its matrix takes 8 dense^2 bytes.
 
     Raises
     ------
@@ -195,7 +197,7 @@ class FiniteNewton(Method):
         state.bends = bends
         x = run.timed(solve_system, form, point.x, z, bends, self.dense, state.tolerance, few, queries=1)
         if x is None:
-            return Step("Newton", state, "rounding errors leave no solution of the Newton system")
+            return Step("Newton", state, "rounding errors prevent a solution of the Newton system")
         target = run.evaluate(x)
         t = run.timed(_best_share, form, point, target)
         moved = target if t == 1.0 else run.between(point, target, t)
@@ -204,7 +206,7 @@ class FiniteNewton(Method):
         if moved.objective < point.objective:
             state.point, state.damping = moved, state.damping / 8.0 if state.damping > _LEAST else 0.0
         elif state.tolerance <= _TIGHT and state.damping == 1.0 and not run.closed:
-            return Step("Newton", state, "rounding errors leave no step that lowers the objective")
+            return Step("Newton", state, "rounding errors prevent a lower objective")
         else:
             state.tolerance, state.damping = _TIGHT, 1.0
         run.proceed()
@@ -212,7 +214,7 @@ class FiniteNewton(Method):
 
 
 def _best_share(form: SmoothForm, start: Point, end: Point) -> float:
-    """Return how far to go from one point to the other: 1 where that is best up to rounding."""
+    """Return the optimal step length from `start` towards `end`; 1 if this is optimal up to rounding."""
     n = form.risk.gram.n
     bias = (start.x[n], end.x[n]) if form.risk.intercept else (0.0, 0.0)
     z0, z1 = np.asarray(start.image), np.asarray(end.image)
@@ -232,12 +234,13 @@ def solve_system(
 ) -> Array | None:
     """Return the (a, b) that minimises the quadratic model of the losses at predictions z; None if it fails.
 
-    With S the examples that bend, D their second derivatives and a given on the others, it solves
+    Let S be the examples with positive second derivatives D; a_i = -r_i / lam for the other examples N. It
+    solves
 
         (lam + D^1/2 K_SS D^1/2) v = D^1/2 (z_S - r_S / d_S - K_SN a_N - b),   a_S = D^1/2 v,
 
-    whose matrix is at least lam, for the b with sum a = 0. The system is factorised if it has at most `dense`
-    unknowns and `steps` of conjugate gradients are not given.
+    where b is such that sum a = 0. No eigenvalue of the matrix is below lam. The system is factorised if it
+    has at most `dense` unknowns and no number of conjugate gradient `steps` is given.
     """
     risk, lam, slopes = form.risk, form.lam, form.slopes(z)
     S = np.flatnonzero(bends > 0.0)

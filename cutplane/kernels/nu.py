@@ -1,4 +1,4 @@
-"""Kernel machines whose margin or tube is free, and whose share of examples beyond it is given: nu-forms."""
+"""Nu-forms of kernel machines: the margin is a variable, the fraction of examples beyond it is given."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ if TYPE_CHECKING:
 
 TASKS = "classification", "regression", "novelty"
 _ROUNDING = 1e-12
-"""Relative excess of nu over its bound that is taken for none, because shares are sums with rounding."""
+"""Relative excess of nu over its bound that is accepted, because sums of weights have rounding errors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NuRisk(KernelExpansion):
     """f(a, b) = sum_U c_i max(0, t_i - f_i - b_1) + sum_D c_i max(0, f_i + b_2 - t_i) + nu/2 (b_1 - b_2).
 
-    The f_i are sum_j a_j k(x_j, x_i), and the vector of the problem is (a, b_1, b_2). Each term has an
-    intercept, and so the three machines with a share `nu` are special cases [1]_:
+    The variables are (a, b_1, b_2), and f_i = sum_j a_j k(x_j, x_i). Each term has its intercept, and this
+    makes the three nu-machines special cases [1]_:
 
-    * "classification": U are the examples of the class 1, D those of -1, t = 0. With b_1 = b - rho and
+    * "classification": U are the examples of class 1, D the examples of class -1, and t = 0. With b_1 = b -
+      rho and
       b_2 = b + rho it is the mean of max(0, rho - y_i (f_i + b)), minus nu rho.
     * "regression": U and D are all examples, t = y. With b_1 = b + eps and b_2 = b - eps it is the mean of
       max(0, |f_i + b - y_i| - eps), plus nu eps.
-    * "novelty": U are all examples, t = 0, and there is no D: the mean of max(0, rho - f_i), minus nu rho,
-      with b_1 = -rho; the vector is (a, b_1). It is the one-class machine [2]_.
+    * "novelty": U are all examples, t = 0, and there is no D and no b_2. With b_1 = -rho it is the mean of
+      max(0, rho - f_i), minus nu rho. It is the one-class machine [2]_.
 
-    At the optimum at most the share nu of the examples is beyond the margin or the tube, and at least that
-    share is beyond or on it. The regularizer is ``risk.squared_norm(lam)``; with rho > 0 the classifier is
+    At the optimum, at most a fraction nu of the examples is beyond the margin or the tube, and at least this
+    fraction is beyond or on it. The regularizer is ``risk.squared_norm(lam)``. If rho > 0, the classifier is
     rho times the classifier of `Hinge` with the weight rho lam.
 
     Parameters
@@ -51,7 +52,7 @@ class NuRisk(KernelExpansion):
     y : array_like of shape (m,) or None
         Labels -1 and 1, numbers, or None for "novelty".
     nu : float
-        In (0, 1]; for a classifier at most twice the share of the smaller class.
+        In (0, 1]; for a classifier at most twice the weight of the smaller class.
     kernel : Kernel, callable or "precomputed"
         See `KernelRisk`.
     task : {"classification", "regression", "novelty"}, default "classification"
@@ -63,8 +64,8 @@ class NuRisk(KernelExpansion):
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, nu is out of range, or so large that the smaller
-        class cannot bear it; or if the kernel is found to be none.
+        If a shape is wrong, an entry is not finite, nu is out of range or too large for the smaller class, or
+        the kernel is found not to be positive semidefinite.
 
     References
     ----------
@@ -123,11 +124,11 @@ class NuRisk(KernelExpansion):
             shares = [np.where(y == sign, weights, 0.0) for sign in (1.0, -1.0)]
         least = min(float(share.sum()) for share in shares)
         if least == 0.0:
-            raise InvalidInputError('y has one class only; give both, or use the task "novelty".')
+            raise InvalidInputError('y has one class only; give both classes, or use the task "novelty".')
         if self.total(nu) > least * (1.0 + _ROUNDING):
             raise InvalidInputError(
-                f"nu = {nu:g} is infeasible: the smaller class has the share {least:g} of the weights, so nu "
-                f"must be at most {2.0 * least:g}."
+                f"nu = {nu:g} is infeasible: the smaller class has {least:g} of the total weight, so nu must "
+                f"be at most {2.0 * least:g}."
             )
         rows = [np.flatnonzero(share > 0.0) for share in shares]
         sides = np.repeat(np.arange(len(rows)), [part.size for part in rows])
@@ -142,22 +143,22 @@ class NuRisk(KernelExpansion):
         return f"NuRisk({self.task}, nu={self.nu:g}, {describe(self.X)}, {self.kernel.name!r})"
 
     def total(self, nu: float) -> float:
-        """Return the sum of the multipliers of each term: nu / 2, or nu if there is only one term."""
+        """Return the sum of the multipliers of each term: nu / 2, or nu for a single term."""
         return nu if self.task == "novelty" else 0.5 * nu
 
     def with_targets(self, y: Any, sample_weight: Any = None, task: str | None = None) -> NuRisk:
-        """Return the risk of other targets, weights and maybe task; it shares the kernel matrix."""
+        """Return the risk with other targets, weights and possibly task; it shares the kernel matrix."""
         return self._with(self.gram, y, sample_weight=sample_weight, task=task or self.task)
 
     def _bias(self, x: Array) -> float:
         return float(x[self.gram.n :].mean())
 
     def intercept(self, x: Any) -> float:
-        """Return b, the mean of b_1 and b_2; for novelty b_1, that is -rho."""
+        """Return b, the mean of b_1 and b_2; for novelty b_1 = -rho."""
         return self._bias(as_vector("x", x, self.dim))
 
     def margin(self, x: Any) -> float:
-        """Return rho, or for regression eps, half the width of the tube; negative ones by rounding are 0."""
+        """Return rho, or for regression eps, half the width of the tube; at least 0 except for novelty."""
         b = as_vector("x", x, self.dim)[self.gram.n :]
         if self.task == "novelty":
             return -float(b[0])
@@ -179,31 +180,31 @@ class NuRisk(KernelExpansion):
         return shortfall_line(short, self._short(z1) - short, self._costs, level, self._level(step))
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that multipliers in [0, 1] give: one for each i in U, then one for each in D.
+        """Return the cut of multipliers in [0, 1], one for each example of U, then one for each of D.
 
         Returns
         -------
         slopes : ndarray of shape (1, dim)
         offsets : ndarray of shape (1,)
-            -inf if one is not in [0, 1].
+            -inf if a multiplier is not in [0, 1].
         """
         inside = (u >= 0.0).all() and (u <= 1.0).all()
         height = float((self._costs * u * self._signs) @ self.goals[self._rows])
         return self._slope(u)[np.newaxis], np.array([height if inside else -np.inf])
 
     def kernel_sides(self) -> NuRisk:
-        """Return the examples, their weights in both terms, and the kernel matrix, for `NuDecomposition`."""
+        """Return the risk itself, because `NuDecomposition` can solve problems with it."""
         return self
 
     def dual(self, lam: float) -> DualForm:
-        """Return the dual in numbers, divided by lam, with one group of coefficients for each term."""
+        """Return the dual form divided by lam, with one group of coefficients for each term."""
         most, nothing, total = self.shares / lam, np.zeros_like(self.goals), self.total(self.nu) / lam
         lower = np.concatenate([nothing, *-most[1:]])
         upper = np.concatenate([most[0], *(0.0 * most[1:])])
         return DualForm(self.goals, 0.0, nothing, lower, upper, (total, -total)[: len(most)])
 
     def multipliers(self, a: Array, lam: float) -> Array:
-        """Return the multipliers of `dual_cut` for the coefficients of each term, shape (n_terms * m,)."""
+        """Return the multipliers for `dual_cut` that belong to coefficients a of shape (n_terms * m,)."""
         own = a[self._sides * self.gram.n + self._rows]
         return np.clip(lam * np.abs(own) / self._costs, 0.0, 1.0)
 
@@ -224,7 +225,7 @@ class NuRisk(KernelExpansion):
         return sum(terms)
 
     def _short(self, z: Array) -> Array:
-        """Return how far each prediction is on the wrong side, negative where it is not."""
+        """Return by how much each prediction violates its margin; negative if it does not."""
         m = self.gram.n
         return self._signs * (self.goals[self._rows] - z[self._rows] - z[m + self._sides])
 

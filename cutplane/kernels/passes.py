@@ -1,6 +1,6 @@
-"""Compiled passes: over panels of symmetric matrices, and over pairs of histograms; no interpreter lock.
+"""Compiled passes over panels of symmetric matrices and over pairs of histograms, without interpreter lock.
 
-Row r of a panel that begins at `first` is row first + r of the matrix; entries right of the diagonal are
+Row r of a panel that begins at row `first` of the matrix is row first + r. Entries right of the diagonal are
 not read. Sums are in float64.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from cutplane.runtime.compiling import SUMS, routine
 
 _TILE = 32
-"""Rows and columns of a square that is transposed at a time, because two of them stay in a cache."""
+"""Size of the square blocks that are transposed, because two of them stay in a cache."""
 
 
 @routine(fastmath=SUMS)
 def add_product(panel, first, stop, a, out):
-    """Add the part of K a from rows first to stop, and by symmetry from those columns, to `out`."""
+    """Add the terms of K a with rows first to stop - 1, and by symmetry with these columns, to `out`."""
     for i in range(first, stop):
         row, ai = panel[i - first], a[i]
         below = 0.0
@@ -26,7 +26,7 @@ def add_product(panel, first, stop, a, out):
 
 @routine(fastmath=SUMS)
 def add_multiple(panel, first, stop, weight, out):
-    """Add weight times rows first to stop to `out`, as far as the diagonal."""
+    """Add weight times rows first to stop - 1, up to the diagonal, to `out`."""
     for i in range(first, stop):
         row, sums = panel[i - first], out[i]
         for j in range(i + 1):
@@ -35,7 +35,7 @@ def add_multiple(panel, first, stop, weight, out):
 
 @routine(fastmath=SUMS)
 def mirror(out, first, stop):
-    """Copy entries below the diagonal to rows first to stop above it."""
+    """Fill rows first to stop - 1 above the diagonal from the entries below it."""
     m = out.shape[0]
     for low in range(first, stop, _TILE):
         high = min(low + _TILE, stop)

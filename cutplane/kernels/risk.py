@@ -1,4 +1,4 @@
-"""Functions of a kernel's space: their norm, their risk, and their values."""
+"""Functions sum_j a_j k(x_j, .) + b of a kernel's space: their norm, their risk, and their values."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 _BLOCK = 1 << 18
-"""Entries of a block of kernel values computed at a time, because they stay in a cache of the second
-level."""
+"""Entries of a block of kernel values, because a block then stays in the second-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelFunction:
-    """z -> sum_j coefficients_j k(x_j, z) + intercept.
+    """The function f(z) = sum_j coefficients_j k(x_j, z) + intercept.
 
     Attributes
     ----------
     kernel : Kernel
     examples : object
-        Those x_j with a coefficient, as `Kernel.select` returns them.
+        The x_j with nonzero coefficients, as `Kernel.select` returns them.
     coefficients : ndarray of shape (n_support,) or (n_support, k)
-        Of one function, or of k.
+        The coefficients of one function or of k functions.
     intercept : float or ndarray of shape (k,)
 
     Examples
@@ -85,8 +84,9 @@ class KernelFunction:
 class SquaredNorm(Regularizer):
     """g(a, b) = lam/2 ||sum_j a_j k(x_j, .)||^2 = lam/2 a'K a; intercepts b are free.
 
-    `KernelRisk.squared_norm` makes it: both share one kernel matrix. Its conjugate is computed at the slopes
-    of the risk, which are K p for a p that the matrix remembers; of up to 3000 examples, at any slope.
+    `KernelRisk.squared_norm` creates it, because both share one kernel matrix. With up to 3000 examples its
+    conjugate is computed at any slope K p; with more, only at slopes of the risk, because K p was stored with
+    its p.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class SquaredNorm(Regularizer):
 
     @property
     def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of examples, and of intercepts."""
+        """Number of examples plus number of intercepts."""
         return self.gram.n + self.intercept
 
     def check_dim(self, dim: int) -> None:
@@ -135,7 +135,7 @@ class SquaredNorm(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless v = (K p, 0), p known."""
+        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless v = (K p, 0), p found."""
         if self.lam == 0.0:
             return minimise_linear(v, feasible_set)
         if not is_whole_space(feasible_set, v.shape[0]):
@@ -162,7 +162,7 @@ class SquaredNorm(Regularizer):
 
 
 class KernelExpansion(ImagedRisk):
-    """A risk of a function sum_j a_j k(x_j, .) plus intercepts, on the examples of one kernel matrix."""
+    """A risk of a function sum_j a_j k(x_j, .) plus intercepts on the examples of a kernel matrix."""
 
     black_box = False
     X: Any
@@ -185,10 +185,10 @@ class KernelExpansion(ImagedRisk):
 
     @abstractmethod
     def _methods(self) -> tuple[Method, ...]:
-        """Return the methods for this risk with its norm, the best first."""
+        """Return the methods for this risk with its norm, the fastest first."""
 
     def restricted(self, chosen: Array) -> Self:
-        """Return the risk of some of the examples, with a part of the kernel matrix if all of it fits."""
+        """Return the risk of some of the examples; it reuses the kernel matrix if all of it is cached."""
         weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[chosen]
         y = None if self.y is None else self.y[chosen]
         return self._with(self.gram.restricted(chosen), y, sample_weight=weight)
@@ -201,17 +201,17 @@ class KernelExpansion(ImagedRisk):
         return other
 
     def squared_norm(self, lam: float = 1.0) -> SquaredNorm:
-        """Return the regularizer lam/2 a'K a, half the squared norm of the function times lam."""
+        """Return the regularizer lam/2 a'K a, which is lam/2 times the squared norm of the function."""
         return SquaredNorm(self.gram, self.dim - self.gram.n, lam)
 
     def function(self, x: Any) -> KernelFunction:
-        """Return the function with the coefficients x; it keeps examples with a_j != 0."""
+        """Return the function with the coefficients x; it stores only the examples with a_j != 0."""
         x = as_vector("x", x, self.dim)
         support = np.flatnonzero(x[: self.gram.n])
         return KernelFunction(self.kernel, self.kernel.select(self.X, support), x[support], self._bias(x))
 
     def own_method(self, problem: Declaration) -> Method | None:
-        """Return the method that suits a problem with this risk; None if none of ours does."""
+        """Return the first of the methods for this risk that can solve the problem; None if none can."""
         from cutplane.methods.estimates import suits
 
         return next((method for method in self._methods() if suits(method, problem)), None)
@@ -221,9 +221,10 @@ class KernelExpansion(ImagedRisk):
 class KernelRisk(KernelExpansion):
     """f(a, b) = sum_i c_i l(sum_j a_j k(x_j, x_i) + b, y_i), the loss of a function of a kernel's space.
 
-    The function is sum_j a_j k(x_j, .) + b, and the vector of the problem (a, b). Its regularizer is
-    ``risk.squared_norm(lam)``, that is lam/2 a'K a, the squared norm of the function: among all functions of
-    the space the minimiser of the sum is of this form [1]_. The C of a support vector machine is 1 / (lam m).
+    The function is sum_j a_j k(x_j, .) + b, and the variables are (a, b). The regularizer is
+    ``risk.squared_norm(lam)``, that is lam/2 a'K a, where a'K a is the squared norm of the function. By the
+    representer theorem, the minimiser over all functions of the space has this form [1]_. The C of a support
+    vector machine is 1 / (lam m).
 
     Parameters
     ----------
@@ -236,22 +237,22 @@ class KernelRisk(KernelExpansion):
         For example ``Hinge()``.
     kernel : Kernel, callable or "precomputed"
         A kernel such as ``cutplane.kernels.Gaussian(1.0)``, a function of two matrices that returns the
-        matrix of the kernel's values, or "precomputed" where X is that matrix.
+        matrix of kernel values, or "precomputed" if X is the kernel matrix.
     intercept : bool, default True
-        Whether there is a b, which is not regularized.
+        Whether there is an intercept b, which is not regularized.
     sample_weight : array_like of shape (m,), optional
         Weights >= 0, by default 1 for each example; c are these divided by their sum.
     cache_bytes : int, default 200 MiB
-        The memory for rows of the kernel matrix. If it holds all of them in float64, they are computed once;
-        else rows for the steps of solvers are float32, and bounds are computed in float64. If it
-        holds twice as many, `with_kernel` keeps distances for other widths.
+        The memory for rows of the kernel matrix. If all rows fit in float64, they are computed once. Else
+        solvers use float32 rows, and bounds are still computed in float64. If twice as many rows fit,
+        `with_kernel` stores distances for other widths.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, the loss refuses y, the kernel refuses X, or a kernel
-        that is not one of ours is found not to be symmetric and positive semidefinite: matrices of up to 512
-        rows are tested as a whole, of larger ones some principal blocks, and given matrices by Lanczos steps.
+        If a shape is wrong, an entry is not finite, the loss refuses y, the kernel refuses X, or a user's
+        kernel is found not to be symmetric positive semidefinite. Matrices of up to 512 rows are tested as a
+        whole. In larger matrices some principal blocks are tested, and given matrices also by Lanczos steps.
 
     References
     ----------
@@ -302,11 +303,11 @@ class KernelRisk(KernelExpansion):
         return f"KernelRisk({self.loss!r}, {describe(self.X)}, {self.kernel.name!r}{intercept})"
 
     def with_targets(self, y: Any, sample_weight: Any = None) -> KernelRisk:
-        """Return the risk of other targets and weights on the same examples; it shares the kernel matrix."""
+        """Return the risk with other targets and weights of the examples; it shares the kernel matrix."""
         return self._with(self.gram, y, sample_weight=sample_weight)
 
     def with_kernel(self, kernel: Any) -> KernelRisk:
-        """Return the risk with another kernel; with another width the distances are not computed again."""
+        """Return the risk with another kernel; distances are reused if only the width differs."""
         return self._with(self.gram.with_kernel(as_kernel(kernel)), self.y)
 
     def _bias(self, x: Array) -> float:
@@ -314,7 +315,7 @@ class KernelRisk(KernelExpansion):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that this loss cannot give."""
+        """The capabilities that the loss does not have."""
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
         if not offers(self.loss, Capability.LOSS_CONJUGATE):
             missing.append(Capability.DUAL_CUT)
@@ -343,12 +344,12 @@ class KernelRisk(KernelExpansion):
         return self.losses.line(z0, z1)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that multipliers of the examples give: c_i (u_i t_i - l*(u_i, y_i)), summed.
+        """Return the cut of multipliers of the examples: the sum of c_i (u_i t_i - l*(u_i, y_i)).
 
         Parameters
         ----------
         u : ndarray of shape (m,)
-            Each in the domain of the conjugate l* of the loss; for those that are not the offset is -inf.
+            In the domain of the conjugate l* of the loss; else the offset is -inf.
 
         Returns
         -------
@@ -363,7 +364,7 @@ class KernelRisk(KernelExpansion):
         return np.asarray(self.loss.derivative(self.image(x), self.y))
 
     def kernel_predictor(self) -> KernelRisk:
-        """Return the examples, their losses and the kernel matrix, for methods on kernel machines."""
+        """Return the risk itself, because methods for kernel machines can solve problems with it."""
         return self
 
     def _methods(self) -> tuple[Method, ...]:

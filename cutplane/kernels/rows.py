@@ -1,4 +1,4 @@
-"""The rows of a kernel matrix for solvers: all in memory, or computed when needed and kept."""
+"""The rows of a kernel matrix for solvers, in memory or computed when needed and cached."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.threads import get_threads, run_chunks
 
 CACHE_BYTES = 200 * 2**20
-"""Memory for rows, because libsvm's default is as much."""
+"""Default memory for rows, because LIBSVM has the same default."""
 _WORTH_A_THREAD = 2**20
-"""Products of a thread at least, because starting one takes as long as some hundred thousand."""
+"""Least number of multiplications per thread, because starting a thread takes as long as some hundred
+thousand of them."""
 _MOST = 64
-"""Rows computed ahead at most, because a matrix product of so many has its full speed."""
+"""Largest number of rows computed ahead, because a matrix product of this size reaches full speed."""
 _CHUNK = 256
-"""Rows of a product computed at a time where they do not fit the cache, because a product of so many has its
-full speed and little memory."""
+"""Rows computed at a time for a product if they do not fit the cache, because this many reach full speed and
+need little memory."""
 _FETCH = 30_000
-"""Entries of rows computed in the time of a fetch besides them, because a fetch is interpreted."""
+"""Fixed cost of a fetch, in entries of K that could be computed in the same time, because a fetch is
+interpreted."""
 
 
 @routine(fastmath=SUMS)
 def add_rows(rows, where, a, low, high, out):
-    """Set out[low:high] to that part of K a; every row with a_i != 0 must be there."""
+    """Set out[low:high] to this part of K a; every row with a_i != 0 must be in a slot."""
     out = out[low:high]
     out[:] = 0.0
     chosen = np.flatnonzero(a)
@@ -53,7 +55,7 @@ def add_rows(rows, where, a, low, high, out):
 
 @routine
 def gather(slots, places, chosen, out):
-    """Set out to those rows of the slots, cut to the chosen columns."""
+    """Set out to the slots at the given places, restricted to the chosen columns."""
     for k in range(places.shape[0]):
         row = slots[places[k]]
         for q in range(chosen.shape[0]):
@@ -92,7 +94,7 @@ class RowSource(Protocol):
 
 
 class BlockSource(ABC):
-    """A kernel matrix that computes many rows at a time, of type `dtype`."""
+    """A kernel matrix that computes blocks of rows of type `dtype`."""
 
     dtype = np.dtype(np.float64)
 
@@ -107,10 +109,10 @@ class BlockSource(ABC):
 
     @abstractmethod
     def rows(self, chosen: Array, out: Array | None = None) -> Array:
-        """Return those rows, shape (k, n), written to `out` if it is given."""
+        """Return the chosen rows, shape (k, n), written to `out` if it is given."""
 
     def product(self, a: Array, rows: CachedRows) -> Array:
-        """Return K a in float64; some rows are in the slots of `rows`."""
+        """Return K a in float64; rows in the slots of `rows` are reused."""
         support = np.flatnonzero(a)
         if support.size <= rows.slots.shape[0]:
             rows.fetch_all(support)
@@ -120,15 +122,17 @@ class BlockSource(ABC):
 
 
 class KernelRows(ABC):
-    """Row i of K is ``slots[where[i]]`` if ``where[i] >= 0``; `used` is the time of its last use.
+    """Rows of K in slots: row i is ``slots[where[i]]`` if ``where[i] >= 0``, else it is not in memory.
 
     Attributes
     ----------
     slots : ndarray of shape (k, m)
-    where, used : ndarray of int64
+    where : ndarray of int64 of shape (m,)
+    used : ndarray of int64 of shape (k,)
+        The time of the last use of each slot.
     diagonal : ndarray of shape (m,)
     clock : int
-        The time: later than any use so far.
+        The time, a counter that is larger than each entry of `used`.
     """
 
     slots: Array
@@ -141,27 +145,27 @@ class KernelRows(ABC):
 
     @abstractmethod
     def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
-        """Compute row i if it is in no slot, and maybe rows that `likely` names."""
+        """Compute row i if it is in no slot, and possibly rows that `likely` returns."""
 
     @abstractmethod
     def fetch_all(self, chosen: Array) -> None:
-        """Compute those rows that are in no slot, as many of the first ones as there are slots."""
+        """Compute the chosen rows that are in no slot; if there are too few slots, the first ones."""
 
     @abstractmethod
     def product(self, a: Array) -> Array:
-        """Return K a, from the rows with a_i != 0 alone."""
+        """Return K a, using only the rows with a_i != 0."""
 
     @abstractmethod
     def block(self, chosen: Array) -> Array:
-        """Return a new array with those rows and columns."""
+        """Return a new array with the chosen rows and the same columns."""
 
     @abstractmethod
     def part(self, chosen: Array) -> KernelRows:
-        """Return those rows, cut to those columns; a copy."""
+        """Return a copy of the chosen rows, restricted to the same columns."""
 
 
 class DenseRows(KernelRows):
-    """All rows of an array, which is not copied."""
+    """The rows of a square array, which is not copied."""
 
     complete = True
 
@@ -190,7 +194,7 @@ class DenseRows(KernelRows):
 
 
 class CachedRows(KernelRows):
-    """Rows that a source computes, many at a time; of those, the most recently used are kept."""
+    """A cache of the most recently used rows of a source, which computes many rows at a time."""
 
     def __init__(self, source: BlockSource, cache_bytes: int) -> None:
         m = int(source.n)
@@ -210,16 +214,17 @@ class CachedRows(KernelRows):
             )
 
     def fetch(self, i: int, likely: Callable[[int], Array] | None = None) -> None:
-        """Compute row i unless it is there, and with it some that `likely` names, if the last ones were used.
+        """Compute row i if it is in no slot, and rows that will probably be needed soon.
 
-        It takes how many rows to name at most, none of them in a slot.
+        `likely(n)` returns at most n such rows, none of them in a slot. The number of rows computed ahead
+        doubles if most rows of the last fetch were used, and is halved otherwise.
         """
         if self.where[i] >= 0:
             return
         chosen, m = np.array([i]), self.where.size
         self.fetches += 1
         remaining = (m - self.filled) * m if self.slots.shape[0] == m else np.inf
-        if self.fetches * _FETCH >= remaining:  # all cost no more than the fetches so far
+        if self.fetches * _FETCH >= remaining:  # all cost at most as much as the fetches so far
             chosen = np.flatnonzero(self.where < 0)
         elif likely is not None:
             last = self.used[self._last]
@@ -247,7 +252,7 @@ class CachedRows(KernelRows):
                 self.source.rows(missing, self.slots[slots[0] : slots[-1] + 1])
             else:
                 self.slots[slots] = self.source.rows(missing)
-        except BaseException:  # such as a deadline: the slots stay empty
+        except BaseException:  # for example a deadline; the slots stay empty
             self.filled = filled
             raise
         self.owner[slots], self.where[missing] = missing, slots
@@ -255,7 +260,7 @@ class CachedRows(KernelRows):
         self.clock += 1
 
     def _oldest(self, count: int) -> Array:
-        """Return the slots for so many new rows: the next empty ones, else those not used for the longest."""
+        """Return slots for `count` new rows: the next empty ones, else the least recently used ones."""
         if self.filled + count <= self.slots.shape[0]:
             self.filled += count
             return np.arange(self.filled - count, self.filled)
@@ -280,7 +285,7 @@ class CachedRows(KernelRows):
 
 
 class RowByRow(BlockSource):
-    """An object that computes single rows, as a source of many."""
+    """A block source that computes each row by a call of `source.row`."""
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
@@ -301,7 +306,7 @@ class RowByRow(BlockSource):
 
 @dataclass(frozen=True, eq=False)
 class _Part(BlockSource):
-    """Some rows of others, cut to the same columns."""
+    """Some rows of other rows, restricted to the same columns."""
 
     whole: KernelRows
     chosen: Array
@@ -349,6 +354,6 @@ def as_rows(K: Any, m: int, cache_bytes: int) -> KernelRows:
         i = int(diagonal.argmin())
         raise InvalidInputError(
             f"K[{i}, {i}] is {least:g}, but a kernel matrix has a nonnegative diagonal; "
-            "check the kernel, or project K on the positive semidefinite matrices."
+            "check the kernel, or project K onto the positive semidefinite matrices."
         )
     return rows

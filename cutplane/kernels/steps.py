@@ -1,13 +1,14 @@
-"""Steps of sequential minimal optimisation on a `DualForm`, its best intercepts and its gap, compiled.
+"""Compiled steps of sequential minimal optimisation on a `DualForm`, its optimal intercepts and its gap.
 
-The state is a, g = linear - ridge c - K c with c the sum of the groups of a, and `diagonal`, which is the one
-of K plus the ridge. Coefficient k of a group rises at the rate g_k - rise_k and falls at the rate fall_k -
-g_k, where rise_k and fall_k are the one-sided slopes of tube |a_k|, and infinite at the bounds.
+The state is a, g = linear - ridge c - K c with c the sum of the groups of a, and `diagonal`, the diagonal of
+K plus the ridge. The dual decreases at the rate g_k - rise_k if coefficient k rises, and at the rate fall_k -
+g_k if it falls. Here rise_k and fall_k are the one-sided derivatives of tube |a_k|, and infinite at the
+bounds.
 
-Row i of K is rows[where[i]] if where[i] >= 0; else the steps return its number. The pair is chosen by
-second-order information: Fan, Chen, Lin, JMLR 6 (2005), 1889-1918. The loops run over blocks, so that the
-sums and the search for the largest entry are vectorised, and its place is searched in the best block alone.
-No entry may be NaN.
+Row i of K is rows[where[i]] if where[i] >= 0; else the steps return i to get this row. The pair is chosen by
+second-order information: Fan, Chen, Lin, JMLR 6 (2005), 1889-1918. The loops run over blocks because the sums
+and the maximum are then vectorised; the index of the maximum is searched only in the best block. No entry may
+be NaN.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from cutplane.runtime.compiling import SUMS, routine
 _SELECT = ("nnan", "nsz")
 _FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024
-"""Entries of a block, because five arrays of so many stay in a cache of the first level."""
+"""Entries of a block, because five arrays of this size stay in the first-level cache."""
 _TIE = 1.0 - 1e-12
-"""Share of the largest gain at which a place is accepted, because the second search may round otherwise."""
+"""Fraction of the largest gain at which an index is accepted, because the second search may round
+differently."""
 
 
 @intrinsic
@@ -40,33 +42,34 @@ def _larger(typing_context, x, y):
 
 @routine(plain=max)
 def larger(x, y) -> float:
-    """Return the larger of two numbers, neither of them NaN; unlike max(x, y) it has no branch."""
+    """Return the larger of two numbers that are not NaN, without the branch of a compiled max(x, y)."""
     return _larger(x, y)  # pyright: ignore[reportCallIssue]
 
 
 OPTIMAL, MORE, ROW = 0, 1, 2
-"""Why steps end, as numbers because compiled code returns them: no violation, enough steps, a missing row."""
+"""Reasons why steps end: no violation, enough steps, a missing row; numbers because compiled code returns
+them."""
 
 
 @routine(fastmath=_FLAGS)
 def set_slopes(a, tube, lower, upper, rise, fall, k):
-    """Set rise_k and fall_k."""
+    """Set rise_k and fall_k from a_k."""
     rise[k] = math.inf if a[k] >= upper[k] else (tube if a[k] >= 0.0 else -tube)
     fall[k] = -math.inf if a[k] <= lower[k] else (tube if a[k] > 0.0 else -tube)
 
 
 @routine(fastmath=_FLAGS)
 def set_all_slopes(a, tube, lower, upper, rise, fall):
-    """Set all of rise and fall."""
+    """Set rise and fall of all coefficients."""
     for k in range(a.shape[0]):
         set_slopes(a, tube, lower, upper, rise, fall, k)
 
 
 @routine(fastmath=_FLAGS)
 def _search(a, i, j, rate, curvature, tube, lower, upper):
-    """Raise a_i and lower a_j by the t that gains most, past kinks; return t and the gain.
+    """Raise a_i and lower a_j by the t that decreases the dual most; return t and the decrease.
 
-    A negative place stands for no coefficient. Each kink of the tube on the way lowers the rate.
+    A negative index stands for no coefficient. Each kink of tube |a| on the way reduces the rate by 2 tube.
     """
     t = gain = 0.0
     while True:
@@ -104,7 +107,7 @@ def pair_steps(
     rows, where, used, clock, diagonal,
     ridge, tube, lower, upper, a, g, rise, fall, floor, tolerance, most,
 ):  # fmt: skip
-    """Do at most `most` steps on pairs, each of the group that violates the conditions most."""
+    """Do at most `most` steps on pairs, each in the group that violates the optimality conditions most."""
     gain = 0.0
     m = g.shape[0]
     highs, lows = np.empty(a.shape[0] // m), np.empty(a.shape[0] // m)
@@ -143,9 +146,9 @@ def pair_steps(
 
 @routine(fastmath=_FLAGS)
 def _subtract_pair(g, rise, fall, row_i, row_j, t, highs, lows, places):
-    """Subtract t (row_i - row_j) from g; set the largest g - rise of each group, and its place, -1 for none.
+    """Subtract t (row_i - row_j) from g; set the largest g - rise of each group and its index, or -1.
 
-    The least g - fall is set too if there is a group to choose.
+    With several groups, also set the least g - fall of each, which is needed to choose a group.
     """
     m = g.shape[0]
     for s in range(highs.shape[0]):
@@ -196,9 +199,9 @@ def _extremes(g, rise, fall):
 
 @routine(fastmath=_FLAGS)
 def _second(g, fall, row, diagonal, high, curvature, floor):
-    """Return the coefficient that gains most by falling while another rises, and the largest violation.
+    """Return the coefficient to lower for the largest decrease of the dual, and the largest violation.
 
-    The other one has the rate `high` and the curvature.
+    The coefficient that is raised has the rate `high` and the diagonal entry `curvature`.
     """
     best, violation, where = 0.0, 0.0, -1
     for start in range(0, g.shape[0], _BLOCK):
@@ -231,7 +234,7 @@ def single_steps(
     rows, where, used, clock, diagonal,
     ridge, tube, lower, upper, a, g, rise, fall, floor, tolerance, most,
 ):  # fmt: skip
-    """Do at most `most` steps on single coefficients; as `pair_steps`."""
+    """Do at most `most` steps on single coefficients; results as for `pair_steps`."""
     gain = 0.0
     curvatures = np.maximum(diagonal, floor)
     lengths = 1.0 / curvatures
@@ -257,7 +260,7 @@ def single_steps(
 
 @routine(fastmath=_FLAGS)
 def _subtract_single(g, rise, fall, a, lower, upper, curvatures, lengths, row, t):
-    """Subtract t row from g, and return the coefficient that gains most, and the largest rate."""
+    """Subtract t row from g; return the coefficient with the largest decrease, and the largest rate."""
     best, violation, where = 0.0, 0.0, -1
     for start in range(0, g.shape[0], _BLOCK):
         part = slice(start, min(start + _BLOCK, g.shape[0]))
@@ -301,8 +304,7 @@ def _single_gain(g, rise, fall, a, lower, upper, curvature, length):
 
 @routine
 def best_intercept(r, tube, ridge, lower, upper, total, guess):
-    """Return the b that minimises the losses at residuals r - b, plus b times `total`; the search begins at a
-    guess.
+    """Return the b that minimises b times `total` plus the losses at residuals r - b, searching from `guess`.
 
     The loss of example i is the maximum over s within its bounds of (r_i - b) s - tube |s| - ridge_i/2 s^2.
     """
@@ -348,11 +350,11 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
 
 @routine
 def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r):
-    """Set r = g + ridge a, and return the best intercept, the gap, and the size of a'(r + linear).
+    """Set r = g + ridge a, and return the optimal intercept, the gap, and |a'(r + linear)|.
 
-    The gap is the sum over the examples of the maximum in their loss less its value at a_i, without a
-    difference of large numbers. Its terms are at least 0 for every b; so the gap of some of the examples,
-    with the b that is best for them, bounds the gap of all from below.
+    The term of an example in the gap is the maximum in its loss minus the value at a_i, computed without a
+    difference of large numbers. The terms are nonnegative for every b. Therefore the gap of some examples,
+    with their optimal b, is a lower bound of the gap of all examples.
     """
     finite = True
     for i in range(g.shape[0]):

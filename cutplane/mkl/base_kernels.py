@@ -1,4 +1,4 @@
-"""Base kernels whose products are learnt: linear kernels of single variables, or given Gram matrices."""
+"""Base kernels for learning products of kernels: linear kernels of single variables, or Gram matrices."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from cutplane.pieces.validation import Array, as_count, as_numbers
 Tuples = Sequence[tuple[int, ...]]
 
 _CHUNK = 1 << 21
-"""Entries of the products that are held at a time, 16 MB, because a processor's cache holds no more."""
+"""Entries of a block of products, 16 MB, because a processor's cache is not larger."""
 _ASYMMETRY = 1e-8
-"""Relative asymmetry of a Gram matrix that counts as rounding error, because float32 has it."""
+"""Relative asymmetry of a Gram matrix that counts as rounding error, because float32 matrices have it."""
 
 
 class GramBases:
-    """r kernels on m examples, given as Gram matrices, and the operations to sample products of them.
+    """r base kernels on m examples, given as Gram matrices, with the operations for sampling their products.
 
-    A *weighting* is a matrix ``M = a a' o K_i o K_j ...`` over pairs of examples; S is the sum of the
-    kernels, and powers are those of entries. A subclass may represent weightings in a cheaper form.
+    A *weighting* is a matrix ``M = a a' o K_i o K_j ...`` over pairs of examples, where ``o`` is the
+    entrywise product. S is the sum of the kernels, and its powers are entrywise. A subclass may represent
+    weightings in a cheaper form.
 
     Parameters
     ----------
     matrices : array_like of shape (r, m, m)
-        Symmetric and positive semidefinite, which is not checked; with nonnegative entries or not.
+        Symmetric and positive semidefinite, which is not checked. Entries may be negative.
     degree : int
-        The most factors of a product; at least 0.
+        The largest number of factors of a product; at least 0.
 
     Attributes
     ----------
@@ -58,11 +59,11 @@ class GramBases:
         return f"GramBases({self.n_kernels} kernels, {self.n_samples} examples, degree {self.degree})"
 
     def weighting(self, a: Array) -> Array:
-        """Return M = a a'."""
+        """Return the weighting M = a a'."""
         return np.outer(a, a)
 
     def absorb(self, weighting: Array, j: int) -> Array:
-        """Return M o K_j."""
+        """Return the weighting M o K_j."""
         return weighting * self.matrices[j]
 
     def total(self, weighting: Array, power: int) -> float:
@@ -78,15 +79,15 @@ class GramBases:
         return float(self.n_kernels) * self.n_samples**2
 
     def product(self, index: tuple[int, ...]) -> Array:
-        """Return the product kernel: v of shape (m,) if it is v v', else the matrix of shape (m, m)."""
+        """Return the product of the kernels in `index`: v of shape (m,) if it is v v', else its matrix."""
         return np.prod(self.matrices[list(index)], axis=0)
 
     def monomials(self, indices: Tuples) -> Array:
-        """Return the features of rank-one products at the examples, one column each."""
-        raise InvalidInputError("Only kernels of variables give a polynomial; use predict(Z).")
+        """Return the vectors v of products v v', one column for each index."""
+        raise InvalidInputError("Gram matrices have no variables, so there is no polynomial; use predict(Z).")
 
     def weighted_sum(self, indices: Tuples, weights: Array) -> Array:
-        """Return the matrix sum_I weights_I K_I, shape (m, m), without products of weight zero."""
+        """Return the matrix sum_I weights_I K_I, shape (m, m); products with weight zero are skipped."""
         matrix = np.zeros((self.n_samples, self.n_samples))
         for k in np.flatnonzero(weights).tolist():
             matrix += weights[k] * self.product(indices[k])
@@ -120,19 +121,19 @@ BaseKernels = GramBases
 
 
 class LinearBases(GramBases):
-    """kappa_j(x, z) = x_j z_j: the products are the monomials of the input variables.
+    """The kernels kappa_j(x, z) = x_j z_j, whose products are the monomials of the input variables.
 
-    A product of rank-one kernels has rank one, so that a weighting is a vector w. S^e is stored as a factor,
-    one column per monomial of degree e, if these are fewer than the examples, else as a matrix.
+    A product of rank-one kernels has rank one, so a weighting is a vector w. S^e is stored as a factor with
+    one column per monomial of degree e if there are fewer monomials than examples, else as a matrix.
 
     Parameters
     ----------
     X : array_like of shape (m, r)
         Dense.
     degree : int
-        The most factors of a product; at least 0.
+        The largest number of factors of a product; at least 0.
     constant : bool, default False
-        Whether a last variable that is 1 everywhere is added.
+        Whether a constant variable 1 is appended.
     """
 
     def __init__(self, X: Any, degree: int, constant: bool = False):
@@ -226,7 +227,7 @@ class LinearBases(GramBases):
             yield rows[part], weights[used[part]]
 
     def _as_rows(self, indices: Tuples) -> Array:
-        """Return the indices as rows, filled up with the index of the padding's ones."""
+        """Return the indices as rows of equal length, padded with the index of the column of ones."""
         rows = np.full((len(indices), self.degree), self.n_kernels)
         for row, index in zip(rows, indices, strict=True):
             row[: len(index)] = index
@@ -234,7 +235,7 @@ class LinearBases(GramBases):
 
 
 def _products(padded: Array, rows: Array) -> Array:
-    """Return the product of columns of `padded` for each row of their numbers, one column each."""
+    """Return, for each row of column numbers, the entrywise product of these columns of `padded`."""
     columns = np.ones((padded.shape[0], rows.shape[0]))
     for factor in rows.T:
         columns *= padded[:, factor]
@@ -242,7 +243,7 @@ def _products(padded: Array, rows: Array) -> Array:
 
 
 def multisets(n: int, size: int) -> tuple[Array, Array]:
-    """Return the multisets of `size` of n things, sorted, one per row, and the number of orders of each."""
+    """Return the multisets of `size` elements of range(n), as sorted rows, and their numbers of orders."""
     count = math.comb(n + size - 1, size)
     flat = (j for chosen in combinations_with_replacement(range(n), size) for j in chosen)
     rows = np.fromiter(flat, dtype=np.int64, count=count * size).reshape(count, size)

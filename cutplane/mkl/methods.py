@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _MEMORY = 6
-"""Updates that are extrapolated, because older ones are of another region."""
+"""Updates used for the extrapolation, because older updates are from another region."""
 _REVIVED = 0.1
-"""Share of the vertex's weight that a weight of 0 gets, because the closed form would keep it at 0."""
+"""Fraction of the vertex's weight that replaces a weight of 0, because the closed form would keep it at 0."""
 _LOWEST = 1e-150
-"""Weight that counts as 0, because the product of two smaller ones underflows."""
+"""Weight below which weights count as 0, because the product of two such weights underflows."""
 _FARTHEST = 10.0
-"""Change of the logarithm of a weight that an extrapolation may make, because it is a guess."""
+"""Largest change of the logarithm of a weight by an extrapolation, because an extrapolation is unreliable."""
 _HALVINGS = 30
-"""Halvings of a step, because a shorter one changes nothing but the last digits."""
+"""Halvings of a step, because a shorter step changes only the last digits."""
 _NOISE = 1e-13
-"""Relative rise of the objective that counts as rounding error, because it is a sum of rounded terms."""
+"""Relative increase of the objective that counts as rounding error, because it is a sum of rounded terms."""
 _FLAT = 1e-12
-"""Rising slope relative to the steepest one that counts as rounding error, because forms are sums."""
+"""Positive slope, relative to the largest slope, that counts as rounding error, because slopes are sums."""
 
 
 class Update(NamedTuple):
@@ -54,25 +54,26 @@ class ClosedFormState(NamedTuple):
 class ClosedFormWeights(Method):
     """Kernel weights by their closed form: the alternating method of lp-norm multiple kernel learning [1]_.
 
-    For a risk ``f(x) = min over w of 1/2 sum_k ||w_k||^2 / x_k + ...``, as `MKLRisk` is, the slopes at x are
-    ``-1/2 q_k`` with ``||w_k|| = x_k sqrt(q_k)``, and the best weights for these norms are
+    For a risk ``f(x) = min over w of 1/2 sum_k ||w_k||^2 / x_k + ...``, such as `MKLRisk`, the slopes at x
+    are ``-1/2 q_k`` with ``||w_k|| = x_k sqrt(q_k)``. The best weights for these norms are
 
         x_k <- (x_k^2 q_k)^(1 / (p + 1)),  scaled to ||x||_p = radius.
 
-    So the risk falls with every update. The method extrapolates the last few updates (Anderson's method [2]_
-    for the logarithms of the weights) and accepts that point if the risk falls, else the update. The cut at
-    the iterate certifies the gap. For any other differentiable risk that falls with every weight the update
-    is a descent direction, along which steps are halved until the risk falls.
+    Therefore every update decreases the risk. The method extrapolates the last few updates (Anderson
+    acceleration [2]_ of the logarithms of the weights). It accepts the extrapolated point if the risk
+    decreases, else the update. The cut at the iterate certifies the gap. For other differentiable risks that
+    decrease with every weight, the update is a descent direction, and steps along it are halved until the
+    risk decreases.
 
-    The feasible set gives p: a `NonnegativeBall`, or a `Simplex` (1). The method converges linearly for p >
-    1, the faster, the larger p. For p = 1 it is slow, and a weight that became 0, as it does where ``q_k =
-    0``, stays 0: `LevelBundle` is better there. A run starts from positive weights.
+    The feasible set defines p: a `NonnegativeBall`, or a `Simplex` with p = 1. For p > 1 the method converges
+    linearly, and faster for larger p. For p = 1 it is slow, and a weight that became 0, for example because
+    ``q_k = 0``, stays 0; `LevelBundle` is better in this case. A run starts from positive weights.
 
     Raises
     ------
     MissingCapabilityError
-        If the feasible set is neither, the problem has a regularizer, or (at the first iteration that shows
-        it) the risk rises with a weight.
+        If the feasible set is another one, or the problem has a regularizer; in an iteration, if the risk
+        increases with a weight.
 
     References
     ----------
@@ -117,9 +118,9 @@ class ClosedFormWeights(Method):
         rising = np.flatnonzero(slopes > _FLAT * np.abs(slopes).max(initial=0.0))
         if rising.size:
             raise MissingCapabilityError(
-                "ClosedFormWeights is for risks that fall with every coordinate, as the optimum of a kernel "
-                f"machine does with the weight of a kernel, but {run.problem.risk!r} has the slope "
-                f"{slopes[rising[0]]:g} in coordinate {rising[0]}. Use LevelBundle() or FrankWolfe()."
+                "ClosedFormWeights needs a risk that decreases with every coordinate, such as MKLRisk, but "
+                f"{run.problem.risk!r} has the slope {slopes[rising[0]]:g} in coordinate {rising[0]}. "
+                "Use LevelBundle() or FrankWolfe()."
             )
         radius, p = _norm_of(run)
         forms = np.maximum(-2.0 * slopes, 0.0)
@@ -135,9 +136,9 @@ class ClosedFormWeights(Method):
 
 
 def _searched(run: Run, point: Point, after: Array) -> Point:
-    """Return the point after the update, or one on the way if the objective is higher there.
+    """Return the point after the update, or a point on the way if the update increases the objective.
 
-    For a minimum over w, as in the formula of `ClosedFormWeights`, the objective always falls.
+    A risk that is a minimum over w, as in the formula of `ClosedFormWeights`, always decreases.
     """
     found = run.visit(after)
     if isinstance(run.problem.risk, OnDemandRisk) and not run.exact:
@@ -152,13 +153,13 @@ def _searched(run: Run, point: Point, after: Array) -> Point:
 
 
 def _norm_of(run: Run) -> tuple[float, float]:
-    """Return the radius and p."""
+    """Return the radius and p of the feasible set."""
     ball: Any = run.problem.simple_set
     return ball.norm_ball()
 
 
 def _closed_form(x: Array, forms: Array, p: float, vertex: Array) -> Array:
-    """Return the update up to a factor; for p > 1 a weight of 0 is replaced by a part of the vertex's."""
+    """Return the update up to a factor; for p > 1, a part of the vertex's weight replaces a weight of 0."""
     if math.isinf(p):
         return np.ones_like(x)
     if p > 1.0:
@@ -172,9 +173,10 @@ def _scaled(x: Array, radius: float, p: float) -> Array:
 
 
 def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
-    """Return the fixed point that Anderson's method expects, up to a factor; None if it expects none.
+    """Return the point that Anderson acceleration predicts, up to a factor; None if it predicts none.
 
-    It minimises the combination of the last residuals, each weighted as the p-th power of the weight.
+    The prediction minimises a combination of the last residuals, where each coordinate is weighted by the
+    p-th power of its weight.
     """
     if len(updates) < 2:
         return None
@@ -197,10 +199,10 @@ def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
 
 @dataclass(frozen=True)
 class UniformWeights(Method):
-    """The point at which the run starts, equal weights for multiple kernel learning, and its certified gap.
+    """The certified gap of the starting point, which has equal weights in multiple kernel learning.
 
-    Nothing is minimised over the weights: the cut at that point alone gives a lower bound, and the run ends
-    with status STALLED unless the gap happens to be within the tolerance.
+    The weights are not optimised. The cut at the starting point gives a lower bound, and the run ends with
+    status STALLED unless the gap is within the tolerance.
 
     Examples
     --------
@@ -217,4 +219,4 @@ class UniformWeights(Method):
     def step(self, run: Run, state: Any) -> Step:
         point = run.visit(run.anchor.x, 0.1 * run.tolerance(run.upper))
         run.minimise_cut(point)
-        return Step("uniform", finished="equal weights were asked for: only their gap is certified")
+        return Step("uniform", finished="UniformWeights only certifies the gap of equal weights")

@@ -1,4 +1,4 @@
-"""Learning a polynomial kernel: weights for all products of base kernels, found by sampling them."""
+"""Learning a polynomial kernel: weights of all products of base kernels, by sampling the products."""
 
 from __future__ import annotations
 
@@ -29,39 +29,42 @@ if TYPE_CHECKING:
 __all__ = ["BaseKernels", "GramBases", "LinearBases", "PolynomialMKL", "PolynomialMKLResult", "sample_tuple"]
 
 _GROWTH = 2.0
-"""Steps until an evaluation relative to the last one, because evaluations then take a share of the time."""
+"""Growth of the number of steps between evaluations, because evaluations then take a bounded fraction of the
+time."""
 _FLOOR = 1e-14
-"""Ridge relative to the largest diagonal entry of a kernel, because rounding errors make it indefinite."""
+"""Ridge relative to the largest diagonal entry of a kernel, because rounding errors can make the kernel
+indefinite."""
 _AGREEMENT = 1e-9
 """Relative difference of equal objectives, because both are sums of rounded terms."""
 _LISTING = 100.0
-"""Multiplications in the time in which Python adds a factor to a product, because they are the unit of
-work."""
+"""Cost of appending a factor to a product in Python, in multiplications, because multiplications are the unit
+of work."""
 
 
 class PolynomialMKL:
     """minimise over theta >= 0, ||theta||_2 <= 1, and f in H_theta: C/2 sum_i (f(x_i) - y_i)^2 + 1/2 ||f||^2.
 
     H_theta has the kernel ``sum_I theta_I / rho_d^2 prod_{j in I} kappa_j`` over all ordered tuples I of at
-    most `degree` base kernels, d = len(I), the empty one with the kernel 1 among them. That is the l_p norm
-    of the group norms with p = 4/3. There are too many tuples to list: they are sampled one by one [1]_, with
-    probability proportional to the gradient, at a cost that does not depend on their number.
+    most `degree` base kernels, with d = len(I). The empty tuple has the kernel 1. This is equivalent to an
+    l_p norm of the group norms with p = 4/3. Because there are too many tuples to list, single tuples are
+    sampled [1]_ with probability proportional to the gradient, at a cost that does not depend on their
+    number.
 
     Parameters
     ----------
     X : array_like of shape (m, r), or BaseKernels
-        Dense; the base kernels are ``x_j z_j``, one for each variable, best standardised. Or such as
-        `GramBases`.
+        Dense data, for the base kernels ``x_j z_j`` of the variables, which should be standardised. Or base
+        kernels such as `GramBases`.
     y : array_like of shape (m,)
-        Real targets; labels -1 and +1 will do.
+        Real targets, or labels -1 and +1.
     degree : int, default 3
-        The most factors of a product, at least 0. Not used if `X` has base kernels.
+        The largest number of factors of a product, at least 0. Not used if `X` contains base kernels.
     C : float, default 1.0
         Positive: the inverse of the regularization parameter of ridge regression.
     rho : array_like of shape (degree + 1,), optional
-        Positive weights of the norms by degree; larger ones make a degree dearer. Default: all 1.
+        Positive weights of the norms by degree, by default 1. A larger weight penalises a degree more.
     constant : bool, default False
-        Whether a variable that is 1 everywhere is added, so that products of fewer factors count more often.
+        Whether a constant variable 1 is added, so that products of fewer variables occur more often.
 
     Raises
     ------
@@ -120,22 +123,23 @@ class PolynomialMKL:
         progress: bool = False,
         log: bool = False,
     ) -> PolynomialMKLResult:
-        """Do stochastic steps; evaluate the averaged weights exactly after 1, 2, 4, 8, ... of them.
+        """Do stochastic steps, and evaluate the averaged weights exactly after 1, 2, 4, 8, ... steps.
 
         Parameters
         ----------
         max_iter : int, default 10000
-            Steps at most. The gap falls like 1 / sqrt(steps).
+            Largest number of steps. The gap decreases like 1 / sqrt(steps).
         time_limit : float, optional
             Seconds; tested after each step.
         sampling : {"importance", "uniform"}, default "importance"
-            "uniform" gives all tuples the same probability: the baseline.
+            "uniform" gives all tuples the same probability, as a baseline.
         seed : int, default 0
-            The same seed gives the same result, unless the time limit ends the run.
+            Runs with the same seed give the same result, unless the time limit ends a run.
         tol : float, default 0.01
             Relative certified gap at which the status is OPTIMAL.
         bound_work : float, default 1e9
-            Multiplications allowed for a lower bound; beyond, a looser one is computed.
+            Multiplications allowed for a lower bound. If the exact bound needs more, a looser bound is
+            computed.
         callback : callable, optional
             Called after each evaluation with the `State`, whose ``x`` is None; if it returns True, the run
             ends with status INTERRUPTED.
@@ -153,11 +157,11 @@ class PolynomialMKL:
         return Driver(PolynomialRun(self, sampling, seed, work, max_iter), rules).run(callback, progress, log)
 
     def factors(self, indices: Sequence[tuple[int, ...]], weights: Any) -> Array:
-        """Return the coefficients of the product kernels: weight / rho_d^2."""
+        """Return the coefficients weight / rho_d^2 of the product kernels."""
         return np.asarray(weights) / self.rho[[len(index) for index in indices]] ** 2
 
     def objective(self, predictions: Array, a: Array) -> tuple[float, float]:
-        """Return the two terms of the objective of a predictor with the coefficients a."""
+        """Return the loss and the norm term of the objective of a predictor with coefficients a."""
         return 0.5 * self.C * float(((predictions - self.y) ** 2).sum()), 0.5 * float(a @ predictions)
 
     def dual_value(self, a: Array, norm: FormNorm) -> float:
@@ -167,18 +171,18 @@ class PolynomialMKL:
 
 
 class FormNorm:
-    """||q||_2 for ``q_I = a' K_I a / rho_d^2`` over all ordered tuples I, or a bound from above.
+    """||q||_2 for ``q_I = a' K_I a / rho_d^2`` over all ordered tuples I, or an upper bound.
 
-    For tuples of degree d, squares are summed over the first e + 1 <= d factors, as many as the work allows.
-    Over the other factors the sum of squares is at most the square of the sum, which the power of S gives.
-    For e = d - 1 that is exact.
+    For tuples of degree d, squares are summed over the first e + 1 <= d factors, with e as large as the
+    allowed work permits. Over the other factors, the sum of squares is bounded by the square of the sum,
+    which a power of S gives. For e = d - 1 the result is exact.
     """
 
     def __init__(self, bases: BaseKernels, rho: Array, work: float):
         self.bases = bases
         self.rho = rho
         self.exact = True
-        self._terms: list[tuple[Array, Array, int]] = []  # prefixes, their multiplicities, the power of S
+        self._terms: list[tuple[Array, Array, int]] = []  # prefixes, multiplicities, power of S
         share = work / max(1, rho.size - 1)
         for last in range(rho.size - 1):
             lengths = [e for e in range(last + 1) if self._work(e, last - e) <= share]
@@ -197,7 +201,7 @@ class FormNorm:
 
 
 class Evaluation(NamedTuple):
-    """Weights, their dual coefficients, the objective, and a lower bound with the coefficients behind it."""
+    """Weights, their dual coefficients, the objective, and a lower bound with its dual coefficients."""
 
     indices: list[tuple[int, ...]]
     weights: Array
@@ -210,10 +214,10 @@ class Evaluation(NamedTuple):
 def evaluate(
     problem: PolynomialMKL, indices: list[tuple[int, ...]], weights: Array, norm: FormNorm
 ) -> Evaluation:
-    """Solve the ridge regression of these weights from scratch; bound the optimum by its dual coefficients.
+    """Solve the ridge regression with these weights, and bound the optimum by its dual coefficients.
 
-    The objective is evaluated at the predictor as computed, so that it is an upper bound whatever the
-    rounding; the lower bound holds for any dual coefficients.
+    Because the objective is evaluated at the computed predictor, it is an upper bound for any rounding
+    errors. The lower bound holds for any dual coefficients.
     """
     kernel = problem.bases.weighted_sum(indices, problem.factors(indices, weights))
     ridge = 1.0 / problem.C + _FLOOR * kernel.diagonal().max(initial=0.0)
@@ -224,7 +228,7 @@ def evaluate(
 
 
 class PolynomialRun:
-    """A process of the driver: as many steps as were done before, then an evaluation of the average."""
+    """A process of the driver; each turn doubles the number of steps and evaluates the average."""
 
     def __init__(self, problem: PolynomialMKL, sampling: Sampling, seed: int, work: float, max_iter: int):
         self.problem = problem
@@ -239,7 +243,7 @@ class PolynomialRun:
 
     @property
     def started(self) -> bool:
-        """Whether some weights were evaluated."""
+        """Whether weights have been evaluated."""
         return self._best is not None
 
     @property
@@ -271,7 +275,7 @@ class PolynomialRun:
         return Turn("average", None if moving else Stop(Status.STALLED, "the gradient is zero"))
 
     def _evaluate(self, indices: list[tuple[int, ...]], weights: Array) -> None:
-        """Evaluate weights; keep the better objective and the better bound."""
+        """Evaluate weights, and store the better objective and the better bound."""
         began = clock()
         found = evaluate(self.problem, indices, weights, self._norm)
         best = found if self._best is None else self._best
@@ -283,7 +287,7 @@ class PolynomialRun:
         self._evaluating += clock() - began
 
     def confirm(self, stop: Stop) -> Stop:
-        """Return the stop, because both bounds were computed from scratch."""
+        """Return the stop, because both bounds were computed without updates."""
         return stop
 
     def result(self, stop: Stop, history: History) -> PolynomialMKLResult:
@@ -310,34 +314,34 @@ class PolynomialRun:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolynomialMKLResult(BaseResult):
-    """Weights of product kernels, the predictor that they give, and how far it is from the best.
+    """Weights of product kernels, their predictor, and bounds of the optimum.
 
     Attributes
     ----------
     weights : dict
-        Of the averaged iterate: from multi-indices, sorted tuples of base kernels, to the sum of theta over
-        the orders of the tuple. Their kernels have the coefficients weight / rho_d^2.
+        The averaged iterate: a mapping from multi-indices (sorted tuples of base kernels) to the sum of theta
+        over the orders of the tuple. The kernels have the coefficients weight / rho_d^2.
     coefficients : ndarray of shape (m,)
-        a: the predictor is ``z -> sum_i a_i kappa(z, x_i)``.
+        The a of the predictor ``z -> sum_i a_i kappa(z, x_i)``.
     objective : float
-        Of this predictor: at least the optimum.
+        The objective of this predictor, an upper bound of the optimum.
     lower_bound : float
-        Certified: no weights and no predictor do better.
+        A certified lower bound of the optimum over all weights and predictors.
     gap, gap_abs : float
         (objective - lower_bound) / max(1e-12, |objective|), and objective - lower_bound.
     exact_bound : bool
-        Whether the norm in the lower bound is exact. If not, the number of products of degree D exceeds the
-        work allowed, the bound is valid but loose, and the gap does not tend to 0.
+        Whether the norm in the lower bound is exact. If False, there were too many products of degree D for
+        the allowed work; the bound is then valid but loose, and the gap does not tend to 0.
     status : Status
     reason : str
     history : History
-        A record of each evaluation of the averaged iterate; ``iteration`` counts the steps.
+        One record for each evaluation of the averaged iterate; ``iteration`` counts the steps.
     bases : BaseKernels
     rho : ndarray of shape (D + 1,)
     dual : ndarray of shape (m,)
         The coefficients that prove `lower_bound`.
     bound_work : float
-        Multiplications allowed for that bound.
+        Multiplications allowed for the lower bound.
     problem : PolynomialMKL or None
     """
 
@@ -355,19 +359,19 @@ class PolynomialMKLResult(BaseResult):
     def verify(self, problem: PolynomialMKL | None = None) -> Verification:
         """Recompute both bounds from the base kernels and the targets alone.
 
-        The upper bound is the objective of the predictor with a new kernel of the weights, whose norm is
-        checked to be at most 1. The lower bound is the value of `dual` in the dual, with the norm over all
-        products computed again, exactly or bounded as `exact_bound` says.
+        The upper bound is the objective of the predictor with a recomputed kernel; the norm of the weights
+        must be at most 1. The lower bound is the dual objective of `dual`, with the norm over all products
+        computed again, exactly or as a bound according to `exact_bound`.
 
         Parameters
         ----------
         problem : PolynomialMKL, optional
-            By default the one that was solved.
+            By default the solved problem.
 
         Returns
         -------
         Verification
-            ``n_checked`` counts the products with weight.
+            ``n_checked`` counts the products with nonzero weight.
 
         Raises
         ------
@@ -424,12 +428,13 @@ class PolynomialMKLResult(BaseResult):
         return self.bases.predict(Z, list(self.weights), self._factors, self.coefficients)
 
     def polynomial(self) -> dict[tuple[int, ...], float]:
-        """Return the predictor as a polynomial: from multi-indices to the coefficients of the monomials.
+        """Return the predictor as a polynomial, a mapping from multi-indices to the coefficients of
+        monomials.
 
         Raises
         ------
         InvalidInputError
-            If the base kernels are Gram matrices, which have no variables.
+            If the base kernels are Gram matrices, because these have no variables.
         """
         indices = list(self.weights)
         values = self._factors * (self.coefficients @ self.bases.monomials(indices))
@@ -456,4 +461,4 @@ class PolynomialMKLResult(BaseResult):
     def _remedy(self) -> str:
         if self.status is Status.OPTIMAL:
             return ""
-        return "Raise max_iter or time_limit; steps of 1 / sqrt(k) are for a modest accuracy."
+        return "Raise max_iter or time_limit; the steps of 1 / sqrt(k) reach modest accuracy only."

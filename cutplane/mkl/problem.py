@@ -37,45 +37,48 @@ if TYPE_CHECKING:
     from cutplane.kernels.dual import DualForm
 
 ENGINE_SHARE = 0.9
-"""Share of the tolerance for the weights, because the machine at the end takes the rest."""
+"""Fraction of the tolerance for the weights, because the final machine uses the rest."""
 _LEVEL = 0.7
-"""Level of "auto", because it trained the fewest machines on 390 kernels for C = 1 and C = 100."""
+"""Level of `LevelBundle` in "auto", because it trained the fewest machines on 390 kernels for C = 1 and C =
+100."""
 _NEGLIGIBLE = 1e-3
-"""Share of the largest weight below which a weight is dropped if the objective allows it, because each weight
-costs a kernel in predictions."""
+"""Weights below this fraction of the largest weight are set to zero if the objective allows it, because each
+weight costs the evaluation of a kernel in predictions."""
 
 
 class MKL:
     """minimise D(beta) + entropy sum_k beta_k ln(n_kernels beta_k) over beta >= 0 with ||beta||_p <= 1.
 
-    ``D(beta) = min over f in H_beta, b of 1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)`` is the objective of a
+    ``D(beta) = min over f in H_beta, b of 1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)`` is the optimum of a
     kernel machine with the kernel ``sum_k beta_k K_k / rho_k^2``. With p = 1, beta is in the simplex, and few
-    kernels get weight. The same predictor minimises ``C sum_i l(f(x_i) + b, y_i) + 1/2 (sum_k (rho_k
-    ||f_k||)^q)^(2/q)`` over ``f = sum_k f_k``, with q = 2 p / (p + 1), a group norm.
+    kernels have nonzero weights. An equivalent problem is to minimise ``C sum_i l(f(x_i) + b, y_i) + 1/2
+    (sum_k (rho_k ||f_k||)^q)^(2/q)`` over ``f = sum_k f_k``, a group norm with q = 2 p / (p + 1).
 
     Parameters
     ----------
     kernels : KernelBank, PrecomputedKernels, or array_like of shape (n_kernels, m, m)
-        Positive semidefinite kernels of the m training examples; a sequence of (m, m) arrays will do.
+        Positive semidefinite kernels of the m training examples, for example a sequence of (m, m) arrays.
     y : array_like of shape (m,)
         Labels -1 and +1 for a classification loss, numbers for a regression loss.
     C : float, default 1.0
         Positive: the weight of each example's loss.
     loss : ScalarLoss, default Hinge()
-        `Hinge`, `SquaredHinge`, `Squared`, `EpsilonInsensitive` and the others that `KernelMachine` solves.
+        `Hinge`, `SquaredHinge`, `Squared`, `EpsilonInsensitive` or another loss that `KernelMachine`
+        supports.
     norm : float, default 1.0
         p, in [1, inf].
     entropy : float, default 0.0
-        At least 0; smooth MKL, for norm 1 only. It raises the optimum by at most ``entropy ln n_kernels``.
+        At least 0, and positive for norm 1 only (smooth MKL). It increases the optimum by at most ``entropy
+        ln n_kernels``.
     intercept : bool, default True
-        Whether there is an unregularised b.
+        Whether there is an unregularised intercept b.
     rho : array_like of shape (n_kernels,), optional
         Positive; by default ones.
 
     Raises
     ------
     InvalidInputError
-        If a kernel is not m x m, a parameter is out of its range, or no machine solves the loss.
+        If a kernel is not m x m, a parameter is out of range, or `KernelMachine` does not support the loss.
 
     References
     ----------
@@ -138,7 +141,7 @@ class MKL:
         return self.machine.C
 
     def with_C(self, C: float) -> MKL:
-        """Return the same problem with another C; the bank is shared."""
+        """Return the problem with another C, which shares the bank."""
         changed = copy(self)
         changed.machine = replace(self.machine, C=C)
         for computed in ("risk", "problem"):
@@ -147,12 +150,12 @@ class MKL:
 
     @cached_property
     def risk(self) -> MKLRisk:
-        """The optimum of the kernel machine, as a function of the weights."""
+        """The optimum of the kernel machine as a function of the weights."""
         return MKLRisk(self.bank, self.machine)
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem of the engine: the risk over the simplex or a ball."""
+        """The problem that the engine solves: the risk over the simplex or a ball."""
         n = self.bank.n_kernels
         if self.norm > 1.0:
             return Problem(self.risk, feasible_set=NonnegativeBall(self.norm, dim=n))
@@ -161,7 +164,7 @@ class MKL:
 
     @property
     def automatic(self) -> Method:
-        """The method of "auto"."""
+        """The method for "auto"."""
         return ClosedFormWeights() if self.norm > 1.0 else LevelBundle(_LEVEL)
 
     def solve(
@@ -176,14 +179,14 @@ class MKL:
         progress: bool = False,
         log: bool = False,
     ) -> MKLResult:
-        """Find weights and a predictor whose objective is within `tol` of the least.
+        """Find weights and a predictor whose objective is within `tol` of the optimum.
 
         Parameters
         ----------
         method : Method or "auto", default "auto"
-            For norm 1 `Kelley` (which is SILP), `LevelBundle`, `ProximalBundle`, `ReducedGradient`
-            (SimpleMKL), `MirrorDescent`, `FrankWolfe` or `UniformWeights`; for any norm `ClosedFormWeights`;
-            with an entropy `SmoothMKL`, `BMRM` or `LevelBundle`. "auto" is `LevelBundle` for norm 1, and
+            For norm 1: `Kelley` (SILP), `LevelBundle`, `ProximalBundle`, `ReducedGradient` (SimpleMKL),
+            `MirrorDescent`, `FrankWolfe` or `UniformWeights`. For any norm: `ClosedFormWeights`. With an
+            entropy: `SmoothMKL`, `BMRM` or `LevelBundle`. "auto" is `LevelBundle` for norm 1 and
             `ClosedFormWeights` for larger norms.
         tol : float, default 1e-3
             Relative certified gap at which the status is OPTIMAL.
@@ -191,7 +194,7 @@ class MKL:
         time_limit : float, optional
             Seconds; tested after each iteration.
         warm_start : MKLResult, optional
-            A result for the same kernels and targets, maybe with another C: its cuts are reused.
+            A result for the same kernels and targets, possibly with another C. Its cuts are reused.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the run ends with INTERRUPTED.
         progress, log : bool, default False
@@ -200,7 +203,7 @@ class MKL:
         Returns
         -------
         MKLResult
-            On Ctrl-C too, with status INTERRUPTED and the best weights so far.
+            Also after Ctrl-C, with status INTERRUPTED and the best weights so far.
         """
         options: dict[str, Any] = {"max_iter": max_iter, "time_limit": time_limit}
         options |= {"callback": callback, "progress": progress, "log": log}
@@ -223,14 +226,14 @@ class MKL:
     def finished(
         self, x: Array, lower_bound: float, objective: float, start: Estimate | None, run: Result, tol: float
     ) -> MKLResult:
-        """Return a result: a machine, trained from `start`, for weights with these bounds from the engine."""
+        """Train a machine from `start` for the weights x that the engine found, and return the result."""
         weights, machine = self._trained(x, objective, tol, start)
         objective = machine.solution.primal_value + self.problem.regularizer.value(weights)
         status, reason, gap = run.status, run.reason, relative_gap(lower_bound, objective)
         if status is Status.OPTIMAL and gap > tol:
             status, reason = Status.STALLED, "the last kernel machine could not be trained to the tolerance"
         elif status is Status.OPTIMAL:
-            reason = gap_reason(gap, tol)  # because the engine ran to a part of tol
+            reason = gap_reason(gap, tol)  # because the engine solved to a fraction of tol
         return MKLResult(
             weights=weights,
             coefficients=machine.solution.a,
@@ -248,7 +251,7 @@ class MKL:
     def _trained(
         self, x: Array, objective: float, tol: float, start: Estimate | None
     ) -> tuple[Array, TrainedMachine]:
-        """Return x, if possible without its negligible weights, and a machine whose objective is as low."""
+        """Return x, without negligible weights if possible, and a machine that reaches the objective."""
         accuracy = (1.0 - ENGINE_SHARE) * tol * max(abs(objective), 1e-12)
         kept = np.where(x > _NEGLIGIBLE * x.max(initial=0.0), x, 0.0)
         scaled = self.norm == 1.0 and self.entropy == 0.0 and kept.any()
@@ -266,16 +269,16 @@ class MKL:
         return best[1], best[2]
 
     def _transferred(self, earlier: MKLResult) -> Result:
-        """Return a result with the cuts of a result for another C, from which the engine can start.
+        """Return the cuts of a result for another C as a result from which the engine can start.
 
-        The coefficients a of each cut are multiplied by the number s that keeps them in the domain of the
-        conjugates and makes the cut highest at the last weights; its slopes by s^2. Cuts whose coefficients
-        cannot be scaled into the domain are dropped.
+        The coefficients a of each cut are multiplied by the number s that maximises the cut at the last
+        weights and keeps s a in the domain of the conjugates; the slopes are multiplied by s^2. A cut without
+        such an s is dropped.
         """
         stored, machine = earlier.certificate, self.machine
         if earlier.mkl.bank is not self.bank or not np.array_equal(earlier.mkl.machine.y, machine.y):
             raise InvalidInputError(
-                "warm_start must be a result for the same kernels and targets: make the problem with the "
+                "warm_start must be a result for the same kernels and targets: create the problem with the "
                 "same bank (and rho), or by with_C."
             )
         slopes, offsets, duals = [], [], {}
@@ -315,9 +318,9 @@ class MKL:
         )
 
     def path(self, Cs: Sequence[float] | Any, **options: Any) -> MKLPath:
-        """Solve for each C, in this order; every cut is carried over to the next C.
+        """Solve for each C in the given order, and reuse all cuts for the next C.
 
-        The coefficients behind a cut are rescaled into the domain of the next C, which gives a cut of its
+        The coefficients of a cut are rescaled into the domain of the next C. This gives a cut of the next
         risk without a pass over the kernels.
 
         Parameters
@@ -350,7 +353,7 @@ class MKL:
 
 @runtime_checkable
 class DualMethod(Protocol):
-    """A method that solves the problem by its dual, without a process over the weights."""
+    """A method that solves the dual problem instead of optimising the weights in the engine."""
 
     def solve_dual(self, mkl: MKL, warm_start: MKLResult | None, options: dict[str, Any]) -> MKLResult:
         """Return the result of `MKL.solve`."""
@@ -358,7 +361,7 @@ class DualMethod(Protocol):
 
 
 def _best_scale(form: DualForm, a: Array, curvature: float) -> float | None:
-    """Return the s > 0 for which ``-sum_i phi_i(s a_i) - s^2 curvature / 2`` is largest, if there is one."""
+    """Return the s > 0 that maximises ``-sum_i phi_i(s a_i) - s^2 curvature / 2``; None if there is none."""
     gain = float(form.linear @ a - form.tube * np.abs(a).sum())
     bend = float((form.ridge * a) @ a) + curvature
     ends = np.where(a > 0.0, form.upper, form.lower)

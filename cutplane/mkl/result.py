@@ -1,4 +1,4 @@
-"""The results of multiple kernel learning, for one C or many, and their verification."""
+"""The results of multiple kernel learning for one or several values of C, and their verification."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _SHOWN = 3
 _AGREEMENT = 1e-9
 """Relative difference of equal objectives, because both are sums of thousands of rounded terms."""
 _EPS = float(np.finfo(np.float64).eps)
-"""Error of predictions K a relative to |K| |a|, because each is rounded; it counts by the losses' slopes."""
+"""Relative rounding error of the predictions K a, because their effect on the losses must be tolerated."""
 _FEASIBLE = 1e-7
 """Violation of a set by weights of norm 1 that is accepted, because projections and solvers are inexact."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MKLResult(BaseResult):
-    """Weights of the kernels, the predictor that goes with them, and how far both are from the best.
+    """Weights of the kernels, their predictor, and bounds of the optimum.
 
     Attributes
     ----------
     weights : ndarray of shape (n_kernels,)
         beta.
     coefficients : ndarray of shape (m,)
-        a: the predictor is ``sum_k beta_k / rho_k^2 sum_i a_i K_k(x_i, .) + intercept``.
+        The a of the predictor ``sum_k beta_k / rho_k^2 sum_i a_i K_k(x_i, .) + intercept``.
     intercept : float
     objective : float
-        Of weights and predictor: an upper bound of the optimum.
+        The objective of weights and predictor, an upper bound of the optimum.
     lower_bound : float
-        Certified.
+        A certified lower bound of the optimum.
     gap, gap_abs : float
     status : Status
         OPTIMAL only if the gap is within the tolerance.
     reason : str
     history : History
     certificate : Certificate
-        Of the problem over the weights; each cut has its coefficients. The machine at the end was trained
-        for its point, so that its upper bound may differ a little from `objective`.
+        The certificate of the problem over the weights; each cut has its coefficients. Its upper bound may
+        differ slightly from `objective`, because the final machine was trained after it.
     method : str
     mkl : MKL
         The problem.
@@ -75,23 +75,22 @@ class MKLResult(BaseResult):
 
     @property
     def selected(self) -> Array:
-        """The kernels with weight, the largest first."""
+        """The indices of the kernels with nonzero weight, in decreasing order of weight."""
         order = np.argsort(-self.weights, kind="stable")
         return order[self.weights[order] > 0.0]
 
     def verify(self, mkl: MKL | None = None) -> Verification:
         """Recompute both bounds from the kernels alone.
 
-        The upper bound is the objective of the weights, whose feasibility is checked, with the predictor of
-        `coefficients` and `intercept` and a new sum of the kernels. The lower bound is the larger one of the
-        dual value of `coefficients`, whose feasibility in the dual is checked, and the bound of the
-        certificate, each of whose cuts is computed again from its coefficients. That the kernels are positive
-        semidefinite is tested as far as `PrecomputedKernels` says, and not again.
+        The upper bound is the objective of the weights and the predictor, computed with a new sum of the
+        kernels. The lower bound is the larger of two bounds: the dual objective of `coefficients`, and the
+        bound of the certificate, whose cuts are computed again from their coefficients. The weights and the
+        coefficients are checked to be feasible. The kernels are not tested again for negative eigenvalues.
 
         Parameters
         ----------
         mkl : MKL, optional
-            The problem; by default the one that the result refers to.
+            The problem; by default the solved problem.
 
         Returns
         -------
@@ -135,7 +134,7 @@ class MKLResult(BaseResult):
         return Verification(not problems, lower, upper, checked, tuple(problems))
 
     def _certified(self, mkl: MKL, upper: float) -> tuple[float, int, tuple[str, ...]]:
-        """Return the bound of the certificate, how many cuts were computed for it, and problems found."""
+        """Return the bound of the certificate, the number of recomputed cuts, and the problems found."""
         certificate = self.certificate
         if certificate.problem is not None and isinstance(certificate.problem.risk, DualRisk):
             return _dual_value(mkl, certificate.problem.risk.coefficients(certificate.x), upper), 1, ()
@@ -144,18 +143,18 @@ class MKLResult(BaseResult):
         return found.lower_bound, found.n_checked, found.problems
 
     def predict(self, Z: Any) -> Array:
-        """Return the predictions for new points, shape (n,); kernels without weight are not evaluated.
+        """Return the predictions for new points, shape (n,); kernels with weight zero are not evaluated.
 
         Parameters
         ----------
         Z : array_like of shape (n, n_features)
-            Or another argument of the bank's `predict`: for `PrecomputedKernels` the values of the kernels
-            between new points and training points, shape (n_kernels, n, m).
+            The argument of the bank's `predict`. For `PrecomputedKernels` these are the kernel values between
+            new points and training points, shape (n_kernels, n, m).
         """
         return self.mkl.bank.predict(Z, self.weights, self.coefficients) + self.intercept
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with the kernels that have weight (needs the extra ``tables``)."""
+        """Return a pandas DataFrame of the kernels with nonzero weight (needs the extra ``tables``)."""
         pd = require_extra("pandas", "tables")
         chosen = self.selected
         names = [self.mkl.bank.names[k] for k in chosen]
@@ -167,9 +166,9 @@ class MKLResult(BaseResult):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Drawn into; new axes by default.
+            The axes to draw into; by default new axes.
         most : int, default 20
-            Number of kernels shown at most.
+            Largest number of kernels shown.
         """
         chosen, drawn = self.selected[:most], as_axes(ax)
         places = np.arange(chosen.size)
@@ -195,7 +194,7 @@ class MKLResult(BaseResult):
 
 @runtime_checkable
 class DualRisk(Protocol):
-    """A risk of the dual variables."""
+    """A risk that is a function of the dual variables."""
 
     def coefficients(self, x: Any) -> Array:
         """Return the coefficients of the predictor for a point, shape (m,)."""
@@ -203,7 +202,7 @@ class DualRisk(Protocol):
 
 
 def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
-    """Return the lower bound that coefficients give; -inf if they are not feasible."""
+    """Return the lower bound of coefficients a; -inf if they are not feasible."""
     slopes, offsets = mkl.risk.dual_cut(a)
     if not np.isfinite(offsets).all():
         return -math.inf
@@ -214,7 +213,7 @@ def _dual_value(mkl: MKL, a: Array, upper: float) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MKLPath(Results[MKLResult]):
-    """The results for one C after another.
+    """The results for a sequence of values of C.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The risk of multiple kernel learning: the optimum of a kernel machine, as a function of the weights."""
+"""The risk of multiple kernel learning: the optimum of a kernel machine as a function of the weights."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from cutplane.kernels.machine import KernelMachine, MachineSolution
 
 _ROUGH = 0.1
-"""Share of the objective that is accurate enough for a first cut, because the model has no other yet."""
+"""Relative accuracy of the first cut, because the model has no other cut yet."""
 _MACHINE = 0.3
-"""Share of the accuracy that the gap of the machine may take, because dropped kernels take another one."""
+"""Fraction of the allowed error for the gap of the machine, because dropped kernels cause error too."""
 _DROPPED = 0.2
-"""Share of the accuracy that dropped parts of kernels may take, because a rough sum costs a small pass."""
+"""Fraction of the allowed error for dropped parts of kernels, because an approximate sum needs a shorter
+pass."""
 _ATTEMPTS = 6
-"""Attempts at most, because the accuracy wanted shrinks with each, and rounding may not allow it."""
+"""Largest number of attempts, because each asks for more accuracy, which rounding may prevent."""
 
 
 class TrainedMachine(NamedTuple):
-    """A kernel machine for given weights, and a'K_k a for its coefficients a, shape (n_kernels,)."""
+    """A trained kernel machine, and a'K_k a for its coefficients a, shape (n_kernels,)."""
 
     solution: MachineSolution
     forms: Array
@@ -37,8 +38,8 @@ class MKLRisk(OnDemandRisk):
     """D(beta) = min over f in H_beta, b of 1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i), for beta >= 0.
 
     H_beta has the kernel sum_k beta_k K_k. By duality D is the maximum over a of ``-sum_i phi_i(a_i) - 1/2
-    sum_k beta_k a'K_k a`` with ``phi_i(a) = C l*(-a / C, y_i)``, so that any feasible a gives a cut, with the
-    slopes ``-1/2 a'K_k a``. D is convex and does not increase with beta.
+    sum_k beta_k a'K_k a`` with ``phi_i(a) = C l*(-a / C, y_i)``. Therefore each feasible a gives a cut with
+    the slopes ``-1/2 a'K_k a``. D is convex and nonincreasing in beta.
 
     Parameters
     ----------
@@ -61,16 +62,16 @@ class MKLRisk(OnDemandRisk):
         return np.array([-self.machine.conjugate_sum(np.zeros(self.bank.n_samples))])
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return slopes (1, n_kernels) and offsets (1,) of the cut of coefficients u, shape (m,).
+        """Return the slopes (1, n_kernels) and offsets (1,) of the cut of coefficients u, shape (m,).
 
-        The offset is -inf if they are not feasible in the dual.
+        The offset is -inf if u is not feasible in the dual.
         """
         if not self.machine.feasible(u):
             return np.zeros((1, self.dim)), np.array([-np.inf])
         return self._cut(u, self._forms(u))
 
     def answer(self, a: Array) -> Estimate:
-        """Return coefficients as an answer to start from; it has no value."""
+        """Return an estimate with given coefficients, without a value, from which `estimate` can start."""
         return Estimate(np.empty(1), *self.dual_cut(a), a)
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
@@ -84,8 +85,9 @@ class MKLRisk(OnDemandRisk):
     ) -> TrainedMachine:
         """Train a machine whose objective, an upper bound of D(x), is within `accuracy` of its cut at x.
 
-        Parts of kernels that hardly matter are dropped from the sum K, which can only raise the objective: by
-        at most half of what they add to a'Ka. `share` is the share of the accuracy that this may take.
+        Parts of kernels with a small contribution to a'Ka are dropped from the sum K. This can only increase
+        the objective, by at most half of that contribution. `share` is the fraction of the accuracy that this
+        may use.
         """
         x = np.maximum(x, 0.0)
         a = None if start is None else start.multipliers

@@ -1,4 +1,4 @@
-"""Stochastic mirror descent on the weights of product kernels, which are sampled one by one."""
+"""Stochastic mirror descent on the weights of product kernels; each step samples one product."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _symv, _syr = get_blas_funcs(("symv", "syr"), dtype=np.float64)
 _potrf, _potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 
 _ACCURACY = 1e-12
-"""Squared error of conjugate gradients relative to the dual value, because steps need about six digits."""
+"""Squared error of conjugate gradients relative to the dual objective, because steps need about six
+digits."""
 _MANY = 8
-"""Iterations of conjugate gradients until the system is factored again, because factoring is cheaper then."""
+"""Conjugate gradient iterations before the system is factored again, because factoring is then cheaper."""
 _MOST = 60
-"""Iterations after factoring, because only a system that is singular up to rounding needs more."""
+"""Conjugate gradient iterations after factoring, because only a numerically singular system needs more."""
 _SMALL = 1e-6
-"""Scale at which it is multiplied into the kernel, because rounding errors grow with its inverse."""
+"""Scale below which it is multiplied into the kernel, because rounding errors grow with its inverse."""
 _SETTLED = 1e-3
-"""Scale at which it is multiplied into the weights, because the average is a difference of larger numbers."""
+"""Scale below which it is multiplied into the weights, because the average then is a difference of much
+larger numbers."""
 _FORGETTING = 0.05
-"""Share of a new entry in the mean square of uniform sampling, because it follows some twenty entries."""
+"""Weight of a new entry in the running mean square of uniform sampling, because the mean then covers about
+twenty entries."""
 
 Sampling = Literal["importance", "uniform"]
 
@@ -35,9 +38,10 @@ def sample_tuple(
 ) -> tuple[tuple[int, ...], float]:
     """Sample an ordered tuple I of up to D base kernels with probability ``q_I / ||q||_1`` (Algorithm 3).
 
-    ``q_I = a' K_I a / rho_d^2`` for the product K_I of d kernels. The degree is drawn first, by the powers of
-    the sum S of the kernels, then one factor after the other by its share in ``<M, S^k>``: the cost does not
-    depend on the number of tuples, ``1 + r + ... + r^D``.
+    Here ``q_I = a' K_I a / rho_d^2`` for the product K_I of d kernels. The degree is drawn first, from the
+    powers of the sum S of the kernels. The factors are then drawn one by one, each with probability
+    proportional to its term of ``<M, S^k>``. The cost does not depend on the number of tuples, ``1 + r + ...
+    + r^D``.
 
     Parameters
     ----------
@@ -82,7 +86,7 @@ def sample_tuple(
 
 
 def _choose(shares: Array, rng: np.random.Generator) -> int:
-    """Draw an index in proportion to the shares; those that rounding made negative count as zero."""
+    """Draw an index with probability proportional to the shares; negative shares (by rounding) count as 0."""
     sums = np.cumsum(np.maximum(shares, 0.0))
     return min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), sums.size - 1)
 
@@ -90,10 +94,10 @@ def _choose(shares: Array, rng: np.random.Generator) -> int:
 class RidgeSystem:
     """Solves (K + I / C) a = y repeatedly while terms are added to K and K is multiplied by factors.
 
-    K = scale * kernel; a factor changes the scale alone. The solution is found by conjugate gradients,
-    started at the last one and preconditioned by the inverse of the last system that was factored, updated
-    with every term of rank one since: O(m^2) while few iterations suffice; the system is factored again when
-    they do not. Rounding errors affect the preconditioner alone.
+    K is stored as scale * kernel, so that a factor changes only the scale. Conjugate gradients start from the
+    last solution. The preconditioner is the inverse of the last factored system, updated with every later
+    rank-one term. A solve costs O(m^2) as long as few iterations suffice; else the system is factored again.
+    Rounding errors of the updates affect only the preconditioner.
     """
 
     def __init__(self, y: Array, C: float):
@@ -107,7 +111,7 @@ class RidgeSystem:
         self._solution = C * y
 
     def add(self, weight: float, product: Array) -> None:
-        """Add weight times a product kernel, v v' if it is a vector v."""
+        """Add weight times a product kernel to K; a vector v stands for v v'."""
         weight /= self.scale
         if product.ndim == 2:
             self._kernel += weight * product
@@ -139,7 +143,7 @@ class RidgeSystem:
         return 1.0 / (self.scale * self.C)
 
     def _factor(self) -> None:
-        """Invert the system; for one that rounding made indefinite, the last inverse is used."""
+        """Invert the system; if rounding errors made it indefinite, keep the last inverse."""
         system = self._kernel.copy(order="F")
         system[np.diag_indices_from(system)] += self._ridge
         factor, failed = _potrf(system, lower=1, overwrite_a=1)
@@ -148,7 +152,7 @@ class RidgeSystem:
         self.n_factorizations += 1
 
     def _iterate(self, most: int) -> bool:
-        """Improve the solution by conjugate gradients; tell whether its error is small in the dual value."""
+        """Improve the solution by conjugate gradients; return whether it is accurate enough."""
         x, ridge = self._solution, self._ridge
         residual = self.y - _symv(1.0, self._kernel, x, lower=1) - ridge * x
         direction = np.zeros_like(x)
@@ -168,16 +172,16 @@ class RidgeSystem:
 
 
 class TupleWeights:
-    """theta >= 0 with ||theta||_2 <= 1 over ordered tuples, equal for all orders of the same factors.
+    """Weights theta >= 0 with ||theta||_2 <= 1 of ordered tuples, equal for all orders of the same factors.
 
-    Stored as one weight W per multiset, the sum over its N orders, which contributes W^2 / N to the squared
-    norm. Projecting on the ball multiplies all weights by a factor, which is stored apart, so that every step
-    costs O(1). So does the average: of ``sum_k eta_k theta_k = sigma theta - lag``, a step changes sigma and
-    one entry of the lag.
+    Each multiset has one stored weight W, the sum over its N orders, which contributes W^2 / N to the squared
+    norm. A projection onto the ball multiplies all weights by a factor. Because this factor is stored
+    separately, every step costs O(1). The average also costs O(1): in ``sum_k eta_k theta_k = sigma theta -
+    lag``, a step changes sigma and one entry of the lag.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[int, ...], list[float]] = {}  # W / scale, lag and N, in order of discovery
+        self._entries: dict[tuple[int, ...], list[float]] = {}  # W / scale, lag and N
         self._scale = 1.0
         self._square = 0.0
         self._sigma = 0.0
@@ -185,16 +189,16 @@ class TupleWeights:
 
     @property
     def indices(self) -> list[tuple[int, ...]]:
-        """The multisets that ever had weight, sorted tuples, in the order of their discovery."""
+        """The multisets that have been sampled, as sorted tuples, in the order of their first occurrence."""
         return list(self._entries)
 
     def record(self, eta: float) -> None:
-        """Count the weights in the average, with the weight eta > 0."""
+        """Add the current weights to the average with the weight eta > 0."""
         self._sigma += eta * self._scale
         self._mass += eta
 
     def add(self, index: tuple[int, ...], amount: float) -> float:
-        """Add an amount, spread over the orders of the tuple; return the factor of the projection, <= 1."""
+        """Add an amount to a tuple's multiset; return the factor of the projection onto the ball, <= 1."""
         index = tuple(sorted(index))
         entry = self._entries.get(index)
         if entry is None:
@@ -212,7 +216,7 @@ class TupleWeights:
         return 1.0 / norm
 
     def current(self) -> Array:
-        """Return the weights now, one per entry of `indices`."""
+        """Return the current weights, one per entry of `indices`."""
         return self._scale * np.array([weight for weight, _, _ in self._entries.values()])
 
     def average(self) -> Array:
@@ -221,7 +225,7 @@ class TupleWeights:
         return np.maximum(total, 0.0) / max(self._mass, 1e-300)
 
     def _settle(self) -> None:
-        """Multiply the scale into the weights, and the sum so far into the lag."""
+        """Multiply the scale into the weights, and move sigma theta into the lag."""
         for entry in self._entries.values():
             entry[1] -= self._sigma * entry[0]
             entry[0] *= self._scale
@@ -230,14 +234,14 @@ class TupleWeights:
 
 
 class MirrorSteps:
-    """The steps of Algorithm 2: one tuple sampled, its weight raised, the weights projected on the ball.
+    """Algorithm 2: sample a tuple, increase its weight, and project the weights onto the ball.
 
-    The k-th step has the length ``eta_k ||g_k|| = 1 / sqrt(k)``, with ||g_k|| the root mean square of the
-    estimate: eta_k is ``sqrt(2 delta / (B k))`` of the theorem, delta = 1/2, with the B of this step. The
-    average has the weights k eta_k, which forget the start.
+    The k-th step has the length ``eta_k ||g_k|| = 1 / sqrt(k)``, where ||g_k|| is the root mean square of the
+    estimate. This is ``eta_k = sqrt(2 delta / (B k))`` of the theorem with delta = 1/2 and the B of this
+    step. The average has the weights k eta_k, because early iterates then count less.
 
-    The step is spread over the orders of the tuple, which have the same kernel and the same probability: the
-    estimate is the mean over them, unbiased as before and of a smaller variance.
+    The step is spread over the orders of the tuple, because they have the same kernel and the same
+    probability. The estimate stays unbiased and has a smaller variance.
     """
 
     def __init__(self, bases: BaseKernels, y: Array, C: float, rho: Array, sampling: Sampling, seed: int):
@@ -251,7 +255,7 @@ class MirrorSteps:
         self._mean_square = 0.0
 
     def step(self) -> bool:
-        """Do a step; return False if the gradient is zero, so that there is none to do."""
+        """Do a step; return False if the gradient is zero."""
         index, slope, size = self.estimate(self.system.solve())
         self.count += 1
         if not (math.isfinite(size) and size > 0.0):
@@ -265,7 +269,7 @@ class MirrorSteps:
         return True
 
     def estimate(self, a: Array) -> tuple[tuple[int, ...], float, float]:
-        """Return a tuple, minus its entry of the estimate, and the root mean square of such entries."""
+        """Return a tuple, minus its entry of the gradient estimate, and the entries' root mean square."""
         if self.sampling == "importance":
             index, total = sample_tuple(a, self.bases, self.rho, self.rng)
             return index, 0.5 * total, 0.5 * total

@@ -1,4 +1,4 @@
-"""Smooth multiple kernel learning: its dual, and accelerated gradient steps on that."""
+"""Smooth multiple kernel learning: its dual problem, and accelerated gradient steps on the dual."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DualImage(NamedTuple):
-    """Dual variables times labels, the bank's products of every kernel with these, and a'K_k a."""
+    """The dual variables times the labels, a; the products K_k a; and the quadratic forms a'K_k a."""
 
     a: Array
     products: Any
@@ -37,33 +37,34 @@ class DualImage(NamedTuple):
 class SmoothedDual(ImagedRisk):
     """f(alpha) = -sum_i alpha_i + entropy ln(mean over k of exp(alpha'G_k alpha / (2 entropy))).
 
-    With ``G_k = diag(y) K_k diag(y)``, multiple kernel learning with the hinge loss and no intercept is the
-    minimum over alpha in Box(0, C) of ``f_0(alpha) = -sum alpha + 1/2 max_k alpha'G_k alpha``. This is the
-    smooth minorant of f_0 by a relative entropy of the kernel weights:
+    With ``G_k = diag(y) K_k diag(y)``, the dual of multiple kernel learning with the hinge loss and no
+    intercept minimises ``f_0(alpha) = -sum alpha + 1/2 max_k alpha'G_k alpha`` over alpha in Box(0, C). A
+    relative entropy of the kernel weights gives this smooth lower bound f of f_0:
 
         f(alpha) = max over beta in the simplex of
                    -sum alpha + 1/2 sum_k beta_k alpha'G_k alpha - entropy sum_k beta_k ln(n_kernels beta_k),
 
-    so that ``f <= f_0 <= f + entropy ln(n_kernels)``, and ``-min f`` is the minimum over the kernel weights
-    of the kernel machine's optimum plus ``entropy sum beta ln(n_kernels beta)``. The maximising weights are a
-    softmax of the quadratic forms; the gap that `AcceleratedGradient` certifies is the duality gap of the two
-    problems.
+    It satisfies ``f <= f_0 <= f + entropy ln(n_kernels)``, and ``-min f`` is the minimum over the kernel
+    weights of the kernel machine's optimum plus ``entropy sum beta ln(n_kernels beta)``. The maximising
+    weights are a softmax of the quadratic forms. The gap that `AcceleratedGradient` certifies is the duality
+    gap between both problems.
 
     Parameters
     ----------
     bank : object
-        The kernels: ``n_kernels``, ``n_samples`` and ``products(a)``, as of `cutplane.kernels.KernelBank`.
+        The kernels, an object with ``n_kernels``, ``n_samples`` and ``products(a)`` such as
+        `cutplane.kernels.KernelBank`.
     y : array_like of shape (m,)
         Labels -1 and +1.
     C : float
-        Weight of the losses, positive and finite: the bound of `feasible_set`.
+        Weight of the losses, positive and finite; the upper bound of alpha.
     entropy : float
         Weight of the entropy, positive and finite, in the unit of f.
 
     Raises
     ------
     InvalidInputError
-        If a label is neither -1 nor +1, there is not one per sample, or a weight is not positive.
+        If a label is neither -1 nor +1, the number of labels is wrong, or C or entropy is not positive.
 
     References
     ----------
@@ -103,7 +104,7 @@ class SmoothedDual(ImagedRisk):
 
     @property
     def feasible_set(self) -> Box:
-        """Where alpha lies: Box(0, C)."""
+        """The feasible set Box(0, C) of alpha."""
         return Box(0.0, self.C, self.dim)
 
     def coefficients(self, x: Array) -> Array:
@@ -111,7 +112,7 @@ class SmoothedDual(ImagedRisk):
         return self.y * x
 
     def weights(self, x: Array) -> Array:
-        """Return the kernel weights at alpha = x, shape (n_kernels,): positive, of sum 1."""
+        """Return the kernel weights at alpha = x, shape (n_kernels,); they are positive with sum 1."""
         return self._weights(self.image(x).forms)
 
     def image(self, x: Array) -> DualImage:
@@ -151,10 +152,10 @@ class SmoothedDual(ImagedRisk):
         return Line(evaluate, newton=newton)
 
     def curvature_bound(self, x: Array, direction: Array) -> float:
-        """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for t in [0, 1]: two passes.
+        """Return c with f(x + t d) <= f(x) + t <f'(x), d> + c t^2 / 2 for t in [0, 1], by three passes.
 
-        That is the largest d'G_k d, plus the squared range over k of the slopes of alpha'G_k alpha along d,
-        at the end of the segment where it is larger, over 16 entropy.
+        c is the largest d'G_k d plus s^2 / (16 entropy). Here s is the range over k of the derivatives of
+        alpha'G_k alpha along d, at the end of the segment where this range is larger.
         """
         z0, z1 = self.image(x), self.image(x + direction)
         bend = self.image(direction).forms
@@ -175,21 +176,22 @@ class SmoothedDual(ImagedRisk):
 class SmoothMKL:
     """Nesterov's method on the dual of multiple kernel learning with an entropy.
 
-    ``max over alpha in [0, C]^m of sum_i alpha_i - entropy ln(1/n_kernels sum_k exp(alpha'G_k alpha / (2
-    entropy)))`` with ``G_k = diag(y) K_k diag(y)`` has the optimum of `MKL` with an entropy, the hinge loss
-    and no intercept; the weights are the softmax of ``alpha'G_k alpha / (2 entropy)``. The objective is
-    smooth, so that it is within O(1 / N^2) of the optimum after N steps, each of which takes two passes over
-    the kernels. Certifies both bounds, because the engine does for the dual.
+    The dual problem is ``max over alpha in [0, C]^m of sum_i alpha_i - entropy ln(1/n_kernels sum_k
+    exp(alpha'G_k alpha / (2 entropy)))`` with ``G_k = diag(y) K_k diag(y)``. It has the same optimum as `MKL`
+    with an entropy, the hinge loss and no intercept. The weights are the softmax of ``alpha'G_k alpha / (2
+    entropy)``. Because the objective is smooth, it is within O(1 / N^2) of the optimum after N steps. A step
+    takes two passes over the kernels. The engine certifies both bounds of the dual, and therefore of the
+    weights.
 
     Parameters
     ----------
     method : AcceleratedGradient, default AcceleratedGradient()
-        How the dual is maximised.
+        The method that maximises the dual.
 
     Raises
     ------
     InvalidInputError
-        If the problem has no entropy, an intercept, or another loss.
+        If the problem has no entropy, has an intercept, or has another loss.
 
     References
     ----------
@@ -209,7 +211,7 @@ class SmoothMKL:
     method: AcceleratedGradient = field(default_factory=AcceleratedGradient)
 
     def solve_dual(self, mkl: MKL, warm_start: MKLResult | None, options: dict[str, Any]) -> MKLResult:
-        """Maximise the dual; return the weights and the predictor of its best point."""
+        """Maximise the dual, and return the weights and the predictor of its best point."""
         y, C, form, tol = mkl.machine.y, mkl.C, mkl.machine.form, options["tol"]
         box = np.minimum(C * y, 0.0), np.maximum(C * y, 0.0)
         is_hinge = form.tube == 0.0 and not form.ridge.any() and np.array_equal(box, [form.lower, form.upper])
@@ -240,9 +242,9 @@ class SmoothMKL:
 
 
 def _weights(risk: SmoothedDual, result: Result) -> Array:
-    """Return the mean of the weights at the query points, by the multipliers that give the lower bound.
+    """Return the mean of the weights at the query points, weighted by the multipliers of the lower bound.
 
-    Because the risk is convex, they are at least as good as that bound.
+    Because the risk is convex, the objective of this mean is at least as good as the bound.
     """
     proof = result.certificate
     used = np.flatnonzero((proof.multipliers > 0.0) & np.isin(proof.queries, list(proof.points)))
@@ -254,5 +256,5 @@ def _weights(risk: SmoothedDual, result: Result) -> Array:
 
 
 def _mirrored(record: Record) -> Record:
-    """Return the record of a maximisation: bounds with the other sign, exchanged."""
+    """Return the record of the maximisation: both bounds are exchanged and change their sign."""
     return record._replace(lower_bound=-record.upper_bound, upper_bound=-record.lower_bound)

@@ -190,7 +190,7 @@ def test_flat_risks_end_at_once():
         (lambda risk: cut.Problem(risk, feasible_set=cut.Box(0, 1)), "NonnegativeBall or a Simplex"),
         (
             lambda risk: cut.Problem(cut.LinearObjective(np.array([-1.0, 2.0])), feasible_set=cut.Simplex()),
-            "is for risks that fall .* has the slope 2 in coordinate 1",
+            "needs a risk that decreases .* has the slope 2 in coordinate 1",
         ),
     ],
 )
