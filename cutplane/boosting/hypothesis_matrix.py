@@ -91,8 +91,7 @@ class BoundMatrix:
     exact = True
 
     def best(self, d: Array) -> tuple[Column, Array]:
-        """Return the column with the largest edge (of equal ones the first, with sign +1), and its
-        margins."""
+        """Return the column with the largest edge and its margins; ties give the first column, sign +1."""
         edges = self.data.transposed_times(as_vector("d", d, self.y.size) * self.y)
         sizes = np.abs(edges) if self.symmetric else edges
         j = int(np.argmax(sizes >= sizes.max() - TIE))

@@ -66,9 +66,7 @@ class Pool:
         earlier one is returned, and the new one is dropped.
         """
         hypothesis, margins = self.learner.best(d)
-        margins = (
-            check_values(hypothesis, margins, d.size) + 0.0
-        )  # not -0.0, as bytes are keys
+        margins = check_values(hypothesis, margins, d.size) + 0.0  # not -0.0, as bytes are keys
         edge = float(margins @ d)
         edges = np.empty(0) if self.learner.exact else self.columns @ d
         if edges.size and edges.max() >= edge:

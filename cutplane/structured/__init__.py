@@ -1,4 +1,4 @@
-"""Structured outputs: labellings of sequences, trees and graphs, learnt with a large margin."""
+"""Structured outputs: labellings of sequences, trees and graphs, learnt by large margins or likelihoods."""
 
 from cutplane.structured.alignment import AlignmentRisk, align
 from cutplane.structured.chain import ChainLogLikelihood, ChainRisk, decode, marginals

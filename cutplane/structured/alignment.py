@@ -18,24 +18,25 @@ from cutplane.structured.sequences import LabelLoss, as_costs
 class AlignmentRisk(Shares, ExampleSum):
     """The mean over m pairs of sequences of the largest violation of a margin, for global alignments.
 
-    An alignment s matches some positions of a sequence a, in order, with positions of a sequence b. Between
-    two matches, before the first and after the last, the other positions of either sequence form a gap. The
-    vector w holds the scores M of matched symbols, and the scores of opening and of extending a gap, and [1]_
+    An alignment s matches some positions of a sequence a, in order, with positions of a sequence b. The
+    unmatched positions of a sequence between two matches, before the first and after the last match form a
+    gap. The vector w contains the scores M of matched symbols, and the scores of opening and of extending a
+    gap. The score of an alignment is [1]_
 
         F_w(a, b, s) = sum over matches (i, j) of M[a_i, b_j] + opening #gaps + extension #positions in gaps.
 
-    With the loss D, the number of true matches that are missed, the risk is
+    With the loss D, the number of missed true matches, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(a_i, b_i, s) - F_w(a_i, b_i, y_i)].
 
     Parameters
     ----------
     A, B : list of array_like of int
-        The sequences: symbols 0, 1, ..., S - 1.
+        The sequences of symbols 0, 1, ..., S - 1.
     y : list of array_like of int
         For each position of a sequence of A its match in the sequence of B, or -1.
     loss : {"hamming", "share"}, default "hamming"
-        The number of true matches that are missed, or their share.
+        The number of missed true matches ("hamming"), or their fraction ("share").
     n_symbols : int, optional
         S; by default one more than the largest symbol.
     sample_weight : array_like of shape (m,), optional
@@ -46,8 +47,8 @@ class AlignmentRisk(Shares, ExampleSum):
     Raises
     ------
     InvalidInputError
-        If the lists differ in length, a sequence is empty or holds something else, matches are out of range
-        or not in order, or a weight is negative.
+        If the lists differ in length, a sequence is empty or contains no symbols, matches are out of range or
+        not in order, or a weight is negative.
 
     Notes
     -----
@@ -95,49 +96,49 @@ class AlignmentRisk(Shares, ExampleSum):
         self.n_symbols = largest + 1 if n_symbols is None else as_count("n_symbols", n_symbols)
         if largest >= self.n_symbols:
             raise InvalidInputError(f"n_symbols is {n_symbols}, but there is a symbol {largest}.")
-        for i, (a, b, own) in enumerate(zip(self.A, self.B, y, strict=True)):
-            if not _is_alignment(np.asarray(own), a.size, b.size):
+        for i, (a, b, matches) in enumerate(zip(self.A, self.B, y, strict=True)):
+            if not _is_alignment(np.asarray(matches), a.size, b.size):
                 raise InvalidInputError(
                     f"y[{i}] must hold {a.size} positions below {b.size} in ascending order, or -1, got "
-                    f"{own!r}."
+                    f"{matches!r}."
                 )
-        self.y = [np.array(own, dtype=np.int64) for own in y]
+        self.y = [np.array(matches, dtype=np.int64) for matches in y]
         self.n_examples, self.dim = m, self.n_symbols**2 + 2
         self.weights = as_weights(sample_weight, m, normalize)
-        counts = np.array([max(1, np.count_nonzero(own >= 0)) for own in self.y])
+        counts = np.array([max(1, np.count_nonzero(matches >= 0)) for matches in self.y])
         self.loss, self.costs = loss, as_costs(loss, counts)
-        self._true = [self._feature(i, own) for i, own in enumerate(self.y)]
+        self._true = [self._feature(i, matches) for i, matches in enumerate(self.y)]
 
     def __repr__(self) -> str:
         return f"AlignmentRisk({self.n_examples} pairs, {self.n_symbols} symbols)"
 
     @property
     def work(self) -> Array:
-        """The cost of aligning all pairs before each, shape (m + 1,)."""
+        """The cumulative cost of aligning the pairs, shape (m + 1,)."""
         return np.cumsum([0, *(a.size * b.size for a, b in zip(self.A, self.B, strict=True))])
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, which cancel in differences."""
+        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         sizes = np.array([2 * (a.size + b.size) for a, b in zip(self.A, self.B, strict=True)])
         return float(np.abs(z).max()) * float(self.weights @ sizes)
 
     def decode(self, w: Array, i: int) -> Array:
-        """Return the matches of an alignment that attains the maximum."""
+        """Return the matches of an alignment that attains the maximum for pair i."""
         return _aligned(w, self.A[i], self.B[i], self.y[i], -float(self.costs[i]))
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
-        """Return the slope and the offset that matches y of pair i contribute."""
+        """Return the slope and the offset of the matches y of pair i."""
         slope = self.weights[i] * (self._feature(i, y) - self._true[i])
         indices = np.flatnonzero(slope)
         missed = np.count_nonzero((self.y[i] >= 0) & (y != self.y[i]))
         return Factors(indices, slope[indices]), float(self.weights[i] * self.costs[i] * missed)
 
     def from_numbers(self, i: int, numbers: Array) -> Array:
-        """Return matches, checked."""
+        """Return checked matches."""
         if (numbers % 1.0).any() or not _is_alignment(
             numbers.astype(np.int64), self.A[i].size, self.B[i].size
         ):
-            raise OracleError(f"The multipliers hold something that is no alignment of pair {i}.")
+            raise OracleError(f"The multipliers contain numbers that are no alignment of pair {i}.")
         return numbers.astype(np.int64)
 
     def _feature(self, i: int, y: Array) -> Array:
@@ -157,13 +158,13 @@ def align(w: Any, A: Sequence[Any], B: Sequence[Any]) -> list[Array]:
     Parameters
     ----------
     w : array_like of shape (dim,)
-        As `AlignmentRisk` has them.
+        The weights, as in `AlignmentRisk`.
     A, B : list of array_like of int
 
     Returns
     -------
     list of ndarray
-        For each position of a sequence of A the position that it is matched with, or -1.
+        For each position of a sequence of A, the matched position in the sequence of B, or -1.
 
     Raises
     ------
@@ -187,20 +188,20 @@ def align(w: Any, A: Sequence[Any], B: Sequence[Any]) -> list[Array]:
     largest = max((int(part.max()) for part in [*A, *B]), default=0)
     if S * S + 2 != w.size or largest >= S:
         raise InvalidInputError(
-            f"w has {w.size} entries; it must have S^2 + 2 for S symbols, of which the largest is {largest}."
+            f"w has {w.size} entries, but S symbols need S^2 + 2, and the largest symbol is {largest}."
         )
     return [_aligned(w, a, b, np.full(a.size, -1), 0.0) for a, b in zip(A, B, strict=True)]
 
 
 def as_symbols(name: str, sequences: Sequence[Any]) -> list[Array]:
-    """Return sequences of symbols as vectors, or raise `InvalidInputError`."""
+    """Convert sequences of symbols to int64 vectors, or raise `InvalidInputError`."""
     found = []
     for i, part in enumerate(sequences):
         symbols = np.asarray(part)
         if symbols.ndim != 1 or symbols.size == 0 or symbols.dtype.kind not in "iu" or symbols.min() < 0:
             raise InvalidInputError(
-                f"{name}[{i}] must be a vector of symbols 0, 1, ..., not empty, got {part!r}; encode letters "
-                "as numpy.unique(letters, return_inverse=True)[1]."
+                f"{name}[{i}] must be a nonempty vector of symbols 0, 1, ..., got {part!r}; encode letters "
+                "by numpy.unique(letters, return_inverse=True)[1]."
             )
         found.append(symbols.astype(np.int64))
     return found
@@ -216,8 +217,8 @@ def _aligned(w: Array, a: Array, b: Array, partners: Array, bonus: float) -> Arr
     from cutplane.structured.alignment_passes import best_alignment
 
     S = math.isqrt(w.size - 2)
-    reach, came = np.empty((3, b.size + 1)), np.empty((3, a.size + 1, b.size + 1), dtype=np.uint8)
+    prefixes, predecessors = np.empty((3, b.size + 1)), np.empty((3, a.size + 1, b.size + 1), dtype=np.uint8)
     found = np.empty(a.size, dtype=np.int64)
     matches = w[: S * S].reshape(S, S)
-    best_alignment(a, b, matches, bonus, partners, float(w[-2]), float(w[-1]), reach, came, found)
+    best_alignment(a, b, matches, bonus, partners, float(w[-2]), float(w[-1]), prefixes, predecessors, found)
     return found

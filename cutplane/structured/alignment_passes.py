@@ -1,4 +1,4 @@
-"""Global alignment of two sequences in compiled loops."""
+"""Compiled global alignment of two sequences."""
 
 from __future__ import annotations
 
@@ -8,63 +8,64 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)
-def best_alignment(a, b, matches, bonus, partners, opening, extension, reach, came, found):
-    """Set found[i] to the position of b that a[i] is matched with, or -1, at the largest score; return that.
+def best_alignment(a, b, matches, bonus, partners, opening, extension, prefixes, predecessors, found):
+    """Find an alignment of largest score; set found[i] to the position matched with a[i], or -1.
 
-    Between two matches, before the first and after the last, the positions of a without a partner are one
-    gap, and the positions of b another: a gap of n positions scores ``opening + n extension``.
-    `matches` holds the scores of two symbols, to which the bonus is added where a[i] is matched with
-    partners[i]. Set `reach`, shape (3, len(b) + 1), to the best scores of a that end in a match, a gap in b,
-    and a gap in a, and `came`, shape (3, len(a) + 1, len(b) + 1), to their predecessors.
+    The unmatched positions of a between two matches, before the first and after the last match form one gap,
+    and the unmatched positions of b another gap. A gap of n positions scores ``opening + n extension``.
+    `matches` contains the scores of two symbols; the bonus is added if a[i] is matched with partners[i].
+    `prefixes`, shape (3, len(b) + 1), is set to the best scores of prefixes that end in state 0, a match;
+    1, an unmatched position of a; or 2, an unmatched position of b. `predecessors`, shape (3, len(a) + 1,
+    len(b) + 1), is set to the states before. Return the largest score.
     """
     n, m = a.shape[0], b.shape[0]
     for j in range(m + 1):
-        reach[0, j] = 0.0 if j == 0 else -np.inf
-        reach[1, j] = -np.inf
-        reach[2, j] = opening + j * extension if j > 0 else -np.inf
-        came[2, 0, j] = 2 if j > 1 else 0
+        prefixes[0, j] = 0.0 if j == 0 else -np.inf
+        prefixes[1, j] = -np.inf
+        prefixes[2, j] = opening + j * extension if j > 0 else -np.inf
+        predecessors[2, 0, j] = 2 if j > 1 else 0
     for i in range(1, n + 1):
         before = -np.inf
         origin = 0
         for j in range(m + 1):
-            # from the prefix i - 1, j: a[i - 1] has no partner
-            best, state = reach[0, j] + opening, 0
-            if reach[1, j] > best:
-                best, state = reach[1, j], 1
+            # a[i - 1] is unmatched, after the prefixes i - 1 and j
+            best, state = prefixes[0, j] + opening, 0
+            if prefixes[1, j] > best:
+                best, state = prefixes[1, j], 1
             alone = best + extension
-            came[1, i, j] = state
-            # the best of the prefix i - 1, j, for the match of a[i - 1] and b[j]
-            ahead, which = reach[0, j], 0
+            predecessors[1, i, j] = state
+            # the best score of the prefixes i - 1 and j, for the later match of a[i - 1] and b[j]
+            ahead, which = prefixes[0, j], 0
             for k in range(1, 3):
-                if reach[k, j] > ahead:
-                    ahead, which = reach[k, j], k
-            # from the prefix i - 1, j - 1: a[i - 1] and b[j - 1] are matched
+                if prefixes[k, j] > ahead:
+                    ahead, which = prefixes[k, j], k
+            # a[i - 1] and b[j - 1] are matched, after the prefixes i - 1 and j - 1
             matched = -np.inf
             if j > 0:
                 matched = before + matches[a[i - 1], b[j - 1]]
                 if partners[i - 1] == j - 1:
                     matched += bonus
-                came[0, i, j] = origin
-            # from the prefix i, j - 1: b[j - 1] has no partner
+                predecessors[0, i, j] = origin
+            # b[j - 1] is unmatched, after the prefixes i and j - 1
             skipped = -np.inf
             if j > 0:
-                best, state = max(reach[0, j - 1], reach[1, j - 1]) + opening, 0
-                if reach[1, j - 1] > reach[0, j - 1]:
+                best, state = max(prefixes[0, j - 1], prefixes[1, j - 1]) + opening, 0
+                if prefixes[1, j - 1] > prefixes[0, j - 1]:
                     state = 1
-                if reach[2, j - 1] > best:
-                    best, state = reach[2, j - 1], 2
+                if prefixes[2, j - 1] > best:
+                    best, state = prefixes[2, j - 1], 2
                 skipped = best + extension
-                came[2, i, j] = state
+                predecessors[2, i, j] = state
             before, origin = ahead, which
-            reach[0, j], reach[1, j], reach[2, j] = matched, alone, skipped
+            prefixes[0, j], prefixes[1, j], prefixes[2, j] = matched, alone, skipped
     state = 0
     for k in range(1, 3):
-        if reach[k, m] > reach[state, m]:
+        if prefixes[k, m] > prefixes[state, m]:
             state = k
-    total = reach[state, m]
+    total = prefixes[state, m]
     i, j = n, m
     while i > 0 or j > 0:
-        following = came[state, i, j]
+        following = predecessors[state, i, j]
         if state == 0:
             found[i - 1] = j - 1
             i -= 1

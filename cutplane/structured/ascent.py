@@ -1,4 +1,4 @@
-"""Block-coordinate ascent on the dual of sums over examples of a maximum over labellings."""
+"""Block-coordinate ascent on the dual of a sum over examples of maxima over labellings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from cutplane.structured.example_sum import ExampleSum, Factors
 
 _MOST = 100
-"""Cached epochs after one with decoders, because rounding errors might let them go on for ever."""
+"""Largest number of cached epochs in a row, because rounding errors could continue them forever."""
 KEPT = 10
-"""Epochs for which a labelling without a share is kept, because that is the number published."""
+"""Epochs for which an unused labelling stays in the cache, because the authors use this number."""
 _SEED = 0x9E3779B97F4A7C15
-"""Seed of random orders, because it has as many ones as zeros."""
+"""Seed of the random orders, the golden ratio in binary, because its bits are well mixed."""
 _PER_READ, _PER_VISIT = 1.0, 50.0
-"""Nanoseconds of an entry of a row read for one state, and of a visit, because cached epochs stop by cost."""
+"""Nanoseconds for reading a row entry for one state, and for a visit, because cached epochs stop by cost."""
 
 
 class Epoch(NamedTuple):
-    """The sum of the gaps of all examples, each at its visit, the rise of the bound, and the cost."""
+    """The sum of the gaps of all examples at their visits, the increase of the lower bound, and the cost."""
 
     gap: float
     rise: float
@@ -37,14 +37,14 @@ class Epoch(NamedTuple):
 
 
 class CachedAscent(ABC):
-    """A `BlockAscent` of epochs with decoders, and between them epochs that take labellings found before."""
+    """A `BlockAscent` that alternates epochs with decoders and epochs with cached labellings."""
 
     @abstractmethod
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example, with its decoder, or with its cached labellings."""
+        """Visit every example; `exact` runs its decoder, else only cached labellings are used."""
 
     def advance(self) -> float:
-        """Do an epoch with decoders, and cached ones as long as the last rose no slower than all of them."""
+        """Do an epoch with decoders, then cached epochs while the bound increases as fast as before."""
         gap, rise, cost = self.epoch(exact=True)
         for _ in range(_MOST):
             _, more, extra = self.epoch(exact=False)
@@ -56,7 +56,7 @@ class CachedAscent(ABC):
 
 @dataclass(eq=False)
 class _Labelling:
-    """A labelling, its piece, its share, and the last epoch in which it was the best."""
+    """A labelling, its slope and offset, its share, and the last epoch in which it was the best one."""
 
     numbers: Array
     factors: Factors
@@ -66,10 +66,10 @@ class _Labelling:
 
 
 class ExampleAscent(CachedAscent):
-    """Labellings with their pieces, and the point that follows from them.
+    """Ascent with labellings of any kind, for the decoders of an `ExampleSum`.
 
-    The cost of an epoch is measured, because the decoders are the user's. It starts from `multipliers`, or
-    from the labellings that the decoders return at the centre.
+    The cost of an epoch is measured time, because decoders are user code. The ascent starts from
+    `multipliers`, or from the labellings that the decoders return at the centre of the quadratic.
     """
 
     def __init__(self, risk: ExampleSum, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
@@ -94,17 +94,17 @@ class ExampleAscent(CachedAscent):
 
     @property
     def x(self) -> Array:
-        """The point that follows from the labellings and their shares, shape (dim,)."""
+        """The primal point of the labellings and their shares, shape (dim,)."""
         return self._x.copy()
 
     @property
     def average(self) -> Array:
-        """The average of the iterates, the k-th with a weight in proportion to k, shape (dim,)."""
+        """The average of the iterates, with weight proportional to k for the k-th, shape (dim,)."""
         return self._x - self._early / self._late
 
     @property
     def multipliers(self) -> Array:
-        """The labellings with a share."""
+        """The labellings with positive shares, packed as in `mixture`."""
         sizes = np.array([kept[0].numbers.size for kept in self._kept])
         shape = max(map(len, self._kept)), len(self._kept)
         shares, labels = np.zeros(shape), np.zeros((shape[0], sizes.sum()))
@@ -128,19 +128,19 @@ class ExampleAscent(CachedAscent):
         return Epoch(gap, rise, clock() - began)
 
     def _decode(self, i: int) -> None:
-        """Keep the best labelling of an example."""
+        """Store the best labelling of example i."""
         y, factors, offset = self.risk.best(self._x, i)
         numbers, kept = self.risk.as_numbers(y), self._kept[i]
         if numbers.size != kept[0].numbers.size:
             raise OracleError(
-                f"The labellings of example {i} have {kept[0].numbers.size} and {numbers.size} numbers; "
-                "certificates need as many for each: pad them in as_numbers."
+                f"The labellings of example {i} have {kept[0].numbers.size} and {numbers.size} numbers, but "
+                "certificates need the same number for all of them; pad them in as_numbers."
             )
         if not any(np.array_equal(numbers, one.numbers) for one in kept):
             kept.append(_Labelling(numbers, factors, offset, 0.0, self._now))
 
     def _visit(self, kept: list[_Labelling]) -> tuple[float, float]:
-        """Shift share from the worst of the labellings kept to the best; return the gap and the rise."""
+        """Shift share from the worst to the best labelling; return the gap and the increase of the bound."""
         self._visits += 1
         late, self._late = self._late, self._late * (self._visits + 2.0) / self._visits
         heights = [one.factors.dot(self._x) + one.offset for one in kept]
@@ -165,31 +165,31 @@ class ExampleAscent(CachedAscent):
 
 _NONE = np.empty(0, np.int64)
 CHAINS = _NONE, np.empty((0, 2), np.int64), _NONE, _NONE, _NONE, np.empty(0, np.bool_)
-"""The edges of linear chains: from each position of a sequence to the next."""
+"""The edges of linear chains, which join each position of a sequence with the next one."""
 
 
 class Forests(NamedTuple):
-    """Labelled chains or forests as compiled block steps read them.
+    """Labelled chains or forests in the form for compiled block steps.
 
     Attributes
     ----------
     rows : tuple of ndarray
         The features of the nodes, as `as_rows` returns them.
     links : ndarray of shape (E, k)
-        The features of the edges; a single row holds for all.
+        The features of the edges; a single row applies to all edges.
     starts : ndarray of shape (m + 1,)
-        Where the nodes of each forest start.
+        The index at which the nodes of each forest start.
     edges : tuple of ndarray
-        Where the edges of each forest start, and the edges as `best_labellings` reads them; or `CHAINS`.
+        The argument `edges` of `best_labellings`.
     labels : ndarray of shape (N,)
-        The true ones.
+        The true labels.
     n_states : int
     costs, weights : ndarray of shape (m,)
-        Of a wrong label of each forest, and of the forest.
+        The cost of a wrong label in each forest, and the weight of the forest.
     entries : float
-        Stored entries of a row, on average.
+        Mean number of stored entries of a row.
     work : float
-        Nanoseconds, roughly, that it takes to decode all.
+        Approximate time for decoding all forests, in nanoseconds.
     """
 
     rows: tuple[Array, Array, Array, Array]
@@ -205,7 +205,7 @@ class Forests(NamedTuple):
 
 
 class ForestAscent(CachedAscent):
-    """Slots of labellings and their shares, and the weights that follow from them, updated in place.
+    """Compiled ascent for forests: slots of labellings, their shares, and their weights, updated in place.
 
     It starts from `multipliers`, whose cut has the slope `slope`, or from the true labellings.
     """
@@ -236,21 +236,21 @@ class ForestAscent(CachedAscent):
 
     @property
     def x(self) -> Array:
-        """The point that follows from the labellings and their shares, shape (dim,)."""
+        """The primal point of the labellings and their shares, shape (dim,)."""
         return _joined(self._weights)
 
     @property
     def average(self) -> Array:
-        """The average of the iterates, the k-th with a weight in proportion to k, shape (dim,)."""
+        """The average of the iterates, with weight proportional to k for the k-th, shape (dim,)."""
         return self.x - _joined(self._early) / self._late
 
     @property
     def multipliers(self) -> Array:
-        """The labellings with a share."""
+        """The labellings with positive shares, packed as in `mixture`."""
         return pack(self._shares, self._labels, self._sizes)
 
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example in random order; the cost is counted, not measured, as runs are repeated."""
+        """Visit every example in random order; the cost is counted, because measured times vary."""
         from cutplane.linear.dual_ascent import shuffle
         from cutplane.structured.forest_passes import epoch
 
@@ -270,13 +270,13 @@ class ForestAscent(CachedAscent):
         return Epoch(gap, rise, cost + exact * data.work)
 
     def _split(self, x: Array) -> tuple[Array, Array]:
-        """Return the weights of states, shape (n, S), and of pairs of states, shape (k, S S), of a vector."""
+        """Split x into weights of states, shape (n, S), and of pairs of states, shape (k, S S)."""
         S, k = self.data.n_states, self.data.links.shape[1]
         emissions, transitions = np.split(x, [x.size - S * S * k])
         return emissions.reshape(S, -1).T.copy(), transitions.reshape(S * S, k).T.copy()
 
     def _take(self, multipliers: Array) -> None:
-        """Fill the slots."""
+        """Fill the slots from multipliers."""
         slots = list(unpack(multipliers, self._sizes))
         self._make_room(len(slots))
         self._shares[:] = 0.0
@@ -287,12 +287,12 @@ class ForestAscent(CachedAscent):
             self._counts[there] += 1
 
     def _make_room(self, slots: int) -> None:
-        """Provide so many slots."""
+        """Enlarge the arrays to at least `slots` slots."""
         if len(self._labels) < slots:
             more = slots + slots // 2 - len(self._labels)
             for name in ("_labels", "_shares", "_used"):
-                known = getattr(self, name)
-                setattr(self, name, np.concatenate([known, np.zeros((more, known.shape[1]), known.dtype)]))
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros((more, old.shape[1]), old.dtype)]))
 
 
 def _joined(parts: tuple[Array, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""Linear chains: the max-margin risk, the likelihood, and predictions."""
+"""Linear chains: the max-margin risk, the log-likelihood, and predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cutplane.structured.sequences import LabelLoss, Sequences, as_costs, as_csr
 
 
 class SequenceRisk(Shares, Risk):
-    """A mean over sequences of a function of the scores of their labellings; see `ChainRisk`."""
+    """The common part of `ChainRisk` and `ChainLogLikelihood`: the data, the weights, and parts of them."""
 
     black_box = False
 
@@ -44,7 +44,7 @@ class SequenceRisk(Shares, Risk):
 
     @property
     def work(self) -> Array:
-        """Nanoseconds that it takes to decode all sequences before each, shape (m + 1,)."""
+        """The cumulative time for decoding the sequences in nanoseconds, shape (m + 1,)."""
         return self.sequences.work
 
     def part(self, low: int, high: int) -> Self:
@@ -54,19 +54,19 @@ class SequenceRisk(Shares, Risk):
         return part
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, which cancel in differences."""
+        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         return self.sequences.size_of_scores(z, self.weights)
 
 
 class ChainRisk(SequenceRisk):
     """The mean over m sequences of the largest violation of a margin, for labellings of linear chains.
 
-    The vector w of the problem holds emission weights E, states x features, and transition weights T, states
-    x states. A labelling s of a sequence x scores
+    The vector w contains emission weights E, states x features, and transition weights T, states x states.
+    The score of a labelling s of a sequence x is
 
-        F_w(x, s) = sum_t <x_t, E[s_t]> + sum_t T[s_{t-1}, s_t],
+        F_w(x, s) = sum_t <x_t, E[s_t]> + sum_t T[s_{t-1}, s_t].
 
-    and with the loss D, the number of wrong labels, the risk is [1]_
+    With the loss D, the number of wrong labels, the risk is [1]_
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
@@ -78,9 +78,9 @@ class ChainRisk(SequenceRisk):
     y : array_like of shape (N,), or list of these
         Labels 0, 1, ..., S - 1 of all positions, or a list of sequences.
     lengths : array_like of int, shape (m,), optional
-        The length of each sequence, if X is not a list. By default it is one sequence.
+        The length of each sequence, if X is not a list. By default X is a single sequence.
     loss : {"hamming", "share"}, default "hamming"
-        The number of wrong labels of a sequence, or their share.
+        The number of wrong labels of a sequence ("hamming"), or their fraction ("share").
     n_states : int, optional
         S; by default one more than the largest label.
     sample_weight : array_like of shape (m,), optional
@@ -91,20 +91,19 @@ class ChainRisk(SequenceRisk):
     Attributes
     ----------
     sequences : Sequences
-        The data, checked.
+        The checked data.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, a label is no integer or out of range, a sequence is
-        empty, a weight is negative, or all are zero and `normalize` is set.
+        If a shape is wrong, an entry is not finite, a label is no integer or out of range, a sequence is
+        empty, a weight is negative, or all weights are zero with `normalize`.
 
     Notes
     -----
-    The oracle decodes all sequences by the Viterbi algorithm, on several threads: O(N S (n + S)). It needs
-    memory for a few vectors w, N labels, and the scores of the longest sequences. The optimum
-    found by `Problem.solve` is certified for the risk; the best method is `BlockFrankWolfe` where sequences
-    are many, and `ProximalBundle` where they are few.
+    The oracle decodes all sequences by the Viterbi algorithm on several threads, in O(N S (n + S))
+    operations. It needs memory for a few vectors w, N labels, and the scores of the longest sequences.
+    `BlockFrankWolfe` is the fastest method for many sequences, `ProximalBundle` for few.
 
     References
     ----------
@@ -151,7 +150,7 @@ class ChainRisk(SequenceRisk):
         return ForestAscent(self.sequences.forests(self.costs, self.weights), quadratic, multipliers, slope)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""
+        """Return the cut of convex combinations of labellings; u is packed as in `mixture`."""
         data, terms, offset = self.sequences, [], 0.0
         for found, shares in slots(u, data.labels, data.starts, data.n_states):
             wrong = np.add.reduceat(found != data.labels, data.starts[:-1], dtype=np.int64)
@@ -163,13 +162,12 @@ class ChainRisk(SequenceRisk):
 class ChainLogLikelihood(SequenceRisk):
     """The mean over m sequences of the negative log-likelihood of a conditional random field.
 
-    The vector w holds emission weights, states x features, and transition weights, states x states, as in
-    `ChainRisk`, and scores labellings s of a sequence x by F_w(x, s). Probabilities are in proportion to
-    exp F_w(x, s), and [1]_
+    The vector w and the scores F_w(x, s) of labellings s are as in `ChainRisk`. The probability of a
+    labelling is proportional to exp F_w(x, s), which gives [1]_
 
-        f(w) = sum_i c_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)],
+        f(w) = sum_i c_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)].
 
-    a smooth function, which `LBFGS` minimises.
+    Because f is smooth, `LBFGS` can minimise it.
 
     Parameters
     ----------
@@ -179,12 +177,12 @@ class ChainLogLikelihood(SequenceRisk):
     Raises
     ------
     InvalidInputError
-        As by `ChainRisk`.
+        As in `ChainRisk`.
 
     Notes
     -----
-    The oracle goes forward and backward over all sequences, on several threads: O(N S (n + S)). It computes
-    logarithms, because sums over labellings of long sequences overflow.
+    The oracle runs the forward-backward algorithm on all sequences and several threads, in O(N S (n + S))
+    operations. It computes with logarithms, because sums over labellings of long sequences overflow.
 
     References
     ----------
@@ -235,7 +233,7 @@ class ChainLogLikelihood(SequenceRisk):
 
 
 def decode(w: Array, X: Any, lengths: Any = None) -> Any:
-    """Return the labellings with the largest scores of a chain with the weights w.
+    """Return the labellings of chains with the largest scores for the weights w.
 
     Parameters
     ----------
@@ -249,12 +247,12 @@ def decode(w: Array, X: Any, lengths: Any = None) -> Any:
     Returns
     -------
     ndarray of shape (N,), or list of ndarray
-        A list if X is one.
+        A list if X is a list.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit.
+        If a shape is wrong.
 
     Examples
     --------
@@ -271,7 +269,7 @@ def decode(w: Array, X: Any, lengths: Any = None) -> Any:
 
 
 def marginals(w: Array, X: Any, lengths: Any = None) -> Any:
-    """Return the probability of each state at each position, of a conditional random field.
+    """Return the probabilities of the states at each position in a conditional random field.
 
     Parameters
     ----------
@@ -283,7 +281,7 @@ def marginals(w: Array, X: Any, lengths: Any = None) -> Any:
     Returns
     -------
     ndarray of shape (N, S), or list of ndarray of shape (length, S)
-        A list if X is one.
+        A list if X is a list.
 
     Examples
     --------
@@ -318,7 +316,7 @@ def _unlabelled(w: Any, X: Any, lengths: Any) -> tuple[Array, Sequences, bool]:
     n_states = round(0.5 * (math.sqrt(n * n + 4.0 * w.size) - n))
     if n_states * (n + n_states) != w.size:
         raise InvalidInputError(
-            f"w has {w.size} entries, which is no S (S + {n}) for sequences with {n} features."
+            f"w has {w.size} entries, but S states and {n} features need S (S + {n}) entries."
         )
     labels = np.zeros(X.shape[0], dtype=np.min_scalar_type(n_states - 1))
     return w, Sequences(X, labels, as_starts(lengths, X.shape[0]), n_states), listed

@@ -1,4 +1,4 @@
-"""Risks that are sums over examples of a maximum over labellings, and the features of labellings."""
+"""Risks that are sums over examples of maxima over labellings, and the joint features of labellings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cutplane.structured.mixture import sizes_in, unpack
 
 
 class Factors(NamedTuple):
-    """A vector given by some of its entries: indices, which may repeat, and values, which are added up."""
+    """A sparse vector: indices, which may repeat, and values, which are added up."""
 
     indices: Array
     values: Array
@@ -44,19 +44,19 @@ class Factors(NamedTuple):
 
 
 class Shares:
-    """A sum over `n_examples` that can be divided; attributes in `per_example` have an entry for each."""
+    """A sum over examples that can be split; each attribute in `per_example` has an entry per example."""
 
     n_examples: int
     per_example: ClassVar[tuple[str, ...]] = ("weights",)
 
     @property
     def work(self) -> Array:
-        """Cost, in any unit, of decoding all examples before each, shape (m + 1,)."""
+        """The cumulative cost of decoding the examples, in any unit, shape (m + 1,)."""
         return np.arange(self.n_examples + 1)
 
     @property
     def infima(self) -> Array:
-        """0, the violation of the true labellings; shape (1,)."""
+        """The lower bound 0, because true labellings have the violation 0; shape (1,)."""
         return np.zeros(1)
 
     def part(self, low: int, high: int) -> Self:
@@ -68,16 +68,16 @@ class Shares:
         return part
 
     def split(self, n_parts: int) -> list[Self]:
-        """Return at most `n_parts` risks of some of the examples each, whose sum is the risk."""
+        """Split the examples into at most `n_parts` risks whose sum is this risk."""
         return [self.part(low, high) for low, high in balanced_ranges(self.work, n_parts)]
 
 
 class ExampleSum(Risk):
     """f(w) = sum_i max over labellings y of <a_i(y), w> + b_i(y).
 
-    A subclass sets the number of examples, and implements `decode` and `piece`; the oracle, and the members
-    that `BlockFrankWolfe` needs, follow. Labellings are numbers, or arrays of numbers, of the same shape for
-    all labellings of an example; for others, implement `as_numbers` and `from_numbers`.
+    A subclass sets `n_examples`, and implements `decode` and `piece`. The base class then provides the oracle
+    and the members that `BlockFrankWolfe` needs. All labellings of an example are numbers, or arrays of
+    numbers with the same shape; for other types, implement `as_numbers` and `from_numbers`.
 
     Attributes
     ----------
@@ -111,11 +111,11 @@ class ExampleSum(Risk):
         """Return the slope a_i(y), as `Factors`, and the offset b_i(y)."""
 
     def as_numbers(self, y: Any) -> Array:
-        """Return a labelling as a vector of float64, from which a certificate recomputes its piece."""
+        """Return a labelling as a float64 vector, from which certificates recompute slope and offset."""
         return np.array(y, dtype=np.float64).ravel()
 
     def from_numbers(self, i: int, numbers: Array) -> Any:
-        """Return the labelling of example i that `as_numbers` turned into numbers: a number, or a vector."""
+        """Invert `as_numbers` for example i; by default the result is a number or a vector."""
         return numbers if numbers.size > 1 else numbers[0]
 
     def best(self, w: Array, i: int) -> tuple[Any, Factors, float]:
@@ -124,7 +124,7 @@ class ExampleSum(Risk):
         return y, *self.piece(i, y)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the value and a subgradient at `x`: every example is decoded."""
+        """Decode every example, and return the value and a subgradient at `x`."""
         value, slope = 0.0, np.zeros(self.dim)
         for i in range(self.n_examples):
             _, factors, offset = self.best(x, i)
@@ -133,11 +133,11 @@ class ExampleSum(Risk):
         return value, slope
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
-        """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
+        """Return the block-coordinate ascent on the dual for `BlockFrankWolfe`."""
         return ExampleAscent(self, quadratic, multipliers)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that convex combinations of labellings give."""
+        """Return the cut of convex combinations of labellings, packed as in `mixture`."""
         slope, total = np.zeros(self.dim), 0.0
         for i, share, numbers in self.labellings_in(u):
             factors, offset = self.piece(i, self.from_numbers(i, numbers))
@@ -146,7 +146,7 @@ class ExampleSum(Risk):
         return slope[np.newaxis], np.array([total])
 
     def labellings_in(self, u: Array) -> Iterator[tuple[int, float, Array]]:
-        """Yield example, share and numbers of each labelling in a vector of convex combinations."""
+        """Yield the example, the share and the numbers of each labelling in a vector of `mixture`."""
         sizes = sizes_in(u, self.n_examples)
         for there, shares, _, numbers in unpack(u, sizes):
             parts = np.split(numbers, np.cumsum(sizes[there])[:-1])
@@ -161,7 +161,7 @@ def dimension_of(feature: Any) -> int | None:
 
 
 def as_factors(feature: Any, dim: int) -> Factors:
-    """Return a joint feature (a vector, a sparse row, or a pair of indices and values) by its entries."""
+    """Convert a joint feature (a vector, a sparse row, or a pair of indices and values) to `Factors`."""
     try:
         if sparse.issparse(feature):
             entries = feature.tocoo()
@@ -182,7 +182,7 @@ def as_factors(feature: Any, dim: int) -> Factors:
     if not fits:
         shape = getattr(feature, "shape", None)
         raise OracleError(
-            f"joint_feature must return a vector of {dim} numbers, a sparse row of that length, or a pair "
+            f"joint_feature must return a vector of {dim} numbers, a sparse row of this length, or a pair "
             "(indices, values) of equal length, got "
             + (f"{feature!r}." if shape is None else f"shape {shape}.")
         )

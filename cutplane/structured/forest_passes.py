@@ -1,9 +1,9 @@
-"""Linear chains and forests in compiled loops: best labellings, sums of features, block-coordinate ascent.
+"""Compiled passes for linear chains and forests: best labellings, sums of features, block-coordinate ascent.
 
-The features of nodes are `rows`, as `as_rows` returns them, and those of edges `links`; the weights are
-`emissions`, shape (n, S), of the states of nodes, and `transitions`, shape (k, S S), of the pairs of states
-of edges, or shape (S, S) for chains, whose edges have the feature 1. The nodes of example i are starts[i] <=
-t < starts[i + 1]; those of a chain follow one another.
+`rows`, a result of `as_rows`, are the features of nodes, and `links` are the features of edges. The weights
+of the states of nodes are `emissions`, shape (n, S). The weights of the pairs of states of edges are
+`transitions`, shape (k, S S), or shape (S, S) for chains, whose edges have the feature 1. The nodes of
+example i are starts[i] <= t < starts[i + 1], in the order of the chain if it is one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cutplane.structured.ascent import KEPT
 
 @routine(fastmath=SUMS)
 def row_scores(rows, t, emissions, out):
-    """Fill `out`, shape (S,), with the scores of the states at a position; zeros of the row cost nothing."""
+    """Fill `out`, shape (S,), with the scores of the states at a position; zeros of the row are skipped."""
     X, data, indices, indptr = rows
     n_states = out.shape[0]
     for s in range(n_states):
@@ -36,7 +36,7 @@ def row_scores(rows, t, emissions, out):
 
 @routine(fastmath=SUMS)
 def add_row(rows, t, factor, out):
-    """Add a multiple of a row to `out`, shape (n,)."""
+    """Add factor times row t to `out`, shape (n,)."""
     X, data, indices, indptr = rows
     if indptr.shape[0] == 0:
         for j in range(X.shape[1]):
@@ -57,7 +57,7 @@ def score_of(scores, transitions, labels, start):
 
 @routine
 def add_differences(rows, starts, low, high, found, labels, weights, emissions, transitions):
-    """Add the features of labellings of chains, less the features of the true ones, to sums by states."""
+    """Add the features of labellings of chains minus the features of the true labellings to the sums."""
     for i in range(low, high):
         if weights[i] == 0.0:
             continue
@@ -71,15 +71,15 @@ def add_differences(rows, starts, low, high, found, labels, weights, emissions, 
 
 
 @routine
-def range_of(starts, edge_starts, i):
-    """Return where the edges of an example begin and end; edges of chains have the number of their end."""
+def edge_range(starts, edge_starts, i):
+    """Return the range of the edges of example i; an edge of a chain has the index of its second node."""
     if edge_starts.shape[0] == 0:
         return starts[i] + 1, starts[i + 1]
     return edge_starts[i], edge_starts[i + 1]
 
 
 @routine
-def ends_of(ends, e):
+def edge_nodes(ends, e):
     """Return the two nodes of an edge."""
     if ends.shape[0] == 0:
         return e - 1, e
@@ -87,8 +87,8 @@ def ends_of(ends, e):
 
 
 @routine
-def pair_of(labels, k, u, v, n_states):
-    """Return the number of the pair of states of two nodes in slot k."""
+def pair_index(labels, k, u, v, n_states):
+    """Return the index of the pair of states of nodes u and v in slot k."""
     return np.int64(labels[k, u]) * n_states + labels[k, v]
 
 
@@ -103,7 +103,7 @@ def pair_score(links, e, pair, transitions):
 
 @routine
 def add_pair(links, e, factor, pair, out):
-    """Add a multiple of the features of an edge to the features of a pair of states."""
+    """Add factor times the features of edge e to the column of a pair of states."""
     row = e if links.shape[0] > 1 else 0
     for j in range(links.shape[1]):
         out[j, pair] += factor * links[row, j]
@@ -111,7 +111,7 @@ def add_pair(links, e, factor, pair, out):
 
 @routine
 def move_pair(links, pair, step, late, change, weights, early):
-    """Change the weights of a pair of states by a step along `change`, which is cleared."""
+    """Subtract step times `change` from the weights of a pair of states, and set `change` to 0."""
     for j in range(links.shape[1]):
         amount = step * change[j, pair]
         weights[j, pair] -= amount
@@ -121,25 +121,28 @@ def move_pair(links, pair, step, late, change, weights, early):
 
 @routine(fastmath=NUMBERS)
 def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, message, found):
-    """Fill `found` with labellings of largest score of those examples low <= i < high that are forests.
+    """Fill `found` with labellings of largest score of the forests among the examples low <= i < high.
 
-    Messages are passed from the leaves to the roots, and states chosen back from the roots: O(N S^2).
+    Max-sum messages are passed from the leaves to the roots; then states are chosen from the roots to the
+    leaves. This takes O(N S^2) operations.
 
     Parameters
     ----------
     edges : tuple of ndarray
-        Where the edges of each example start; the edges, shape (E, 2); all nodes, parents before children;
-        the parent of each, -1 of a root; the edge to it; and which examples are forests. Or `CHAINS`.
+        The index at which the edges of each example start; the edges, shape (E, 2); all nodes, with parents
+        before children; the parent of each node, or -1; the index of the edge to the parent; and a mask of
+        the examples that are forests. Or `CHAINS`.
     first_edge : int
         The first edge of example `low`.
     unaries : ndarray of shape (n, S)
-        The scores of the states of these nodes; set to the largest of all scores below each of them.
+        The scores of the states of these nodes; overwritten by the largest scores of their subtrees.
     pairs : ndarray of shape (k, S, S)
-        The scores of an edge, its first node by rows; edges take turns with the k tables.
+        Tables of scores, with the states of the first node as rows. Edge e uses the table (e - first_edge) %
+        k.
     message : ndarray of shape (S,)
-        Room.
+        Work space.
     found : ndarray of shape (n,)
-        Of ties the first states, the nodes from the roots down.
+        Ties are resolved from the roots to the leaves, with the first state.
     """
     _, ends, order, parents, links, forests = edges
     first, n_states, tables = starts[low], unaries.shape[1], pairs.shape[0]
@@ -195,28 +198,27 @@ def decode(
     rows, links, starts, edges, low, high, emissions, transitions, truth, costs, weights,
     scores, reach, pairs, message, found,
 ):  # fmt: skip
-    """Fill `found` with the best labellings of the examples low <= i < high, the loss added.
+    """Fill `found` with the best labellings of the examples low <= i < high for score plus loss.
 
     Parameters
     ----------
     truth : ndarray of shape (N,)
         The true labels.
     costs : ndarray of shape (m,)
-        Of a wrong label of each example.
-    scores, reach : ndarray of shape (longest, S)
-    pairs : ndarray of shape (most edges, or 1 if their features are alike, S S)
-    message : ndarray of shape (S,)
+        The cost of a wrong label in each example.
+    scores, reach : ndarray of shape (longest, S) pairs : ndarray of shape (largest number of edges, or 1 if
+    all edges have the same features, S S) message : ndarray of shape (S,)
 
     Returns
     -------
     float
-        The sum over the examples of weight times (largest score, the loss added, - score of the true one).
+        The sum over the examples of weight times (largest score plus loss - score of the true labelling).
     """
     total, n_states = 0.0, scores.shape[1]
     edge_starts, ends = edges[0], edges[1]
     for i in range(low, high):
         start, end = starts[i], starts[i + 1]
-        first, last = range_of(starts, edge_starts, i)
+        first, last = edge_range(starts, edge_starts, i)
         for t in range(start, end):
             row_scores(rows, t, emissions, scores[t - start])
             for s in range(n_states):
@@ -238,7 +240,7 @@ def decode(
             if found[t] != truth[t]:
                 violation += scores[t - start, found[t]] - scores[t - start, truth[t]]
         for e in range(first, last):
-            u, v = ends_of(ends, e)
+            u, v = edge_nodes(ends, e)
             if found[u] != truth[u] or found[v] != truth[v]:
                 k = (e - first) % square.shape[0]
                 violation += square[k, found[u], found[v]] - square[k, truth[u], truth[v]]
@@ -262,7 +264,7 @@ def state_score(rows, t, s, emissions):
 
 @routine
 def add_state(rows, t, factor, s, out):
-    """Add a multiple of a row to the column s of `out`, shape (n, S)."""
+    """Add factor times row t to column s of `out`, shape (n, S)."""
     X, data, indices, indptr = rows
     if indptr.shape[0] == 0:
         for j in range(X.shape[1]):
@@ -275,7 +277,7 @@ def add_state(rows, t, factor, s, out):
 
 @routine
 def move_state(rows, t, s, step, late, change, weights, early):
-    """Change the weights of state s by a step along `change`, which is cleared, where a row is not zero."""
+    """Subtract step times `change` from the weights of state s where row t is nonzero; set `change` to 0."""
     X, _, indices, indptr = rows
     if indptr.shape[0] == 0:
         for j in range(X.shape[1]):
@@ -294,13 +296,13 @@ def move_state(rows, t, s, step, late, change, weights, early):
 
 
 @routine
-def heights_of(
+def relative_scores(
     rows, links, starts, edges, i, labels, count, truth, cost, emissions, transitions, values, mixed, out
 ):  # fmt: skip
-    """Set out[k] to loss and score of the labelling in slot k, less loss and score of slot 0.
+    """Set out[k] to the loss plus score of the labelling in slot k, minus this sum for slot 0.
 
-    Where all labellings agree, nothing is computed; `mixed` is set to the other nodes. Return the number of
-    rows read for one state.
+    Nodes on which all labellings agree are skipped; `mixed` marks the other nodes. Return the number of rows
+    read for one state.
     """
     reads, n_states = 0, emissions.shape[1]
     for k in range(count):
@@ -329,14 +331,14 @@ def heights_of(
                 if s != own:
                     out[k] += cost * (np.float64(s != truth[t]) - np.float64(own != truth[t]))
     ends = edges[1]
-    low, high = range_of(starts, edges[0], i)
+    low, high = edge_range(starts, edges[0], i)
     for e in range(low, high):
-        u, v = ends_of(ends, e)
+        u, v = edge_nodes(ends, e)
         if mixed[u - start] == 0.0 and mixed[v - start] == 0.0:
             continue
-        own = pair_of(labels, 0, u, v, n_states)
+        own = pair_index(labels, 0, u, v, n_states)
         for k in range(1, count):
-            pair = pair_of(labels, k, u, v, n_states)
+            pair = pair_index(labels, k, u, v, n_states)
             if pair != own:
                 out[k] += pair_score(links, e, pair, transitions) - pair_score(links, e, own, transitions)
     return reads
@@ -347,15 +349,15 @@ def move(
     rows, links, starts, edges, i, labels, best, worst, height, most, scale, lam, late,
     emissions, transitions, early_emissions, early_transitions, change, pairs,
 ):  # fmt: skip
-    """Shift the best share, at most `most`, from the slot `worst` to the slot `best`.
+    """Shift the optimal share, at most `most`, from the slot `worst` to the slot `best`.
 
-    The score of that is higher by `height`; `scale` is the weight of the example. `change` and `pairs`, of
-    the shapes of the weights, are zero before and after. Return the share, the rise of the lower bound, and
-    the number of rows read for one state.
+    `height` is the difference of their scores plus losses, and `scale` the weight of the example. `change`
+    and `pairs` have the shapes of the weights, and are zero before and after. Return the share, the increase
+    of the lower bound, and the number of rows read for one state.
     """
     reads, n_states = 0, emissions.shape[1]
     start, end, ends = starts[i], starts[i + 1], edges[1]
-    low, high = range_of(starts, edges[0], i)
+    low, high = edge_range(starts, edges[0], i)
     for t in range(start, end):
         a, b = labels[worst, t], labels[best, t]
         if a != b:
@@ -363,9 +365,9 @@ def move(
             add_state(rows, t, -1.0, a, change)
             reads += 6
     for e in range(low, high):
-        u, v = ends_of(ends, e)
+        u, v = edge_nodes(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
-            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            p, q = pair_index(labels, worst, u, v, n_states), pair_index(labels, best, u, v, n_states)
             add_pair(links, e, 1.0, q, pairs)
             add_pair(links, e, -1.0, p, pairs)
     square = 0.0
@@ -374,9 +376,9 @@ def move(
         if a != b:
             square += state_score(rows, t, b, change) - state_score(rows, t, a, change)
     for e in range(low, high):
-        u, v = ends_of(ends, e)
+        u, v = edge_nodes(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
-            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            p, q = pair_index(labels, worst, u, v, n_states), pair_index(labels, best, u, v, n_states)
             square += pair_score(links, e, q, pairs) - pair_score(links, e, p, pairs)
     far = most
     if square * scale * most > lam * height:
@@ -388,9 +390,9 @@ def move(
             move_state(rows, t, a, step, late, change, emissions, early_emissions)
             move_state(rows, t, b, step, late, change, emissions, early_emissions)
     for e in range(low, high):
-        u, v = ends_of(ends, e)
+        u, v = edge_nodes(ends, e)
         if labels[worst, u] != labels[best, u] or labels[worst, v] != labels[best, v]:
-            p, q = pair_of(labels, worst, u, v, n_states), pair_of(labels, best, u, v, n_states)
+            p, q = pair_index(labels, worst, u, v, n_states), pair_index(labels, best, u, v, n_states)
             move_pair(links, p, step, late, pairs, transitions, early_transitions)
             move_pair(links, q, step, late, pairs, transitions, early_transitions)
     return far, step * (lam * height - 0.5 * step * lam * square), reads
@@ -404,15 +406,15 @@ def epoch(
 ):  # fmt: skip
     """Visit the examples in a given order.
 
-    With `exact`, each is decoded, and the labelling found is kept in a slot, of which there must be one free;
-    else the best of those kept is taken. A labelling without a share that was the best in none of the last
-    `KEPT` epochs is dropped.
+    With `exact`, each example is decoded, and the labelling is stored in a free slot, which must exist; else
+    the best stored labelling is used. A labelling without share is dropped if it was not the best one in the
+    last `KEPT` epochs.
 
-    The average of the iterates is the weights less `early` / `late`; late is (k + 1) (k + 2) / 2 after k
+    The average of the iterates is the weights minus `early` / `late`. `late` is (k + 1) (k + 2) / 2 after k
     visits, and the weight of the next change in `early`. used[k, i] is the last epoch, counted by `now`, in
-    which a labelling was the best. `table`, `reach`, `tables`, `message` are room for `decode`, and `room`,
-    shape (2, K), for heights. Return the sum of the gaps met, the rise of the lower bound, the number of rows
-    read for one state, visits and late.
+    which the labelling was the best one. `table`, `reach`, `tables`, `message` are work space for `decode`,
+    and `room`, shape (2, K), for scores. Return the sum of the gaps at the visits, the increase of the lower
+    bound, the number of rows read for one state, visits and late.
     """
     total = rise = 0.0
     work = 0
@@ -436,7 +438,7 @@ def epoch(
         count = counts[i]
         visits += 1
         if count > 1:
-            work += heights_of(
+            work += relative_scores(
                 rows, links, starts, edges, i, labels, count, truth, costs[i], emissions, transitions,
                 values, reach[:, 0], heights,
             )  # fmt: skip

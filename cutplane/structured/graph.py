@@ -1,4 +1,4 @@
-"""The max-margin risk of trees and graphs."""
+"""The max-margin risk of labelled trees and graphs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from cutplane.structured.sequences import PER_STATE, LabelLoss, as_csr_or_dense,
 class GraphRisk(PairwiseRisk):
     """The mean over m graphs of the largest violation of a margin, for labellings of their nodes.
 
-    The vector w holds node weights E, states x features, and edge weights T, states x states x edge features.
-    A labelling s of a graph with node features x and edge features z scores [1]_
+    The vector w contains node weights E, states x features, and edge weights T, states x states x edge
+    features. The score of a labelling s of a graph with node features x and edge features z is [1]_
 
-        F_w(x, s) = sum_u <x_u, E[s_u]> + sum_{(u, v)} <z_uv, T[s_u, s_v]>,
+        F_w(x, s) = sum_u <x_u, E[s_u]> + sum_{(u, v)} <z_uv, T[s_u, s_v]>.
 
-    and with the loss D, the number of wrong labels, the risk is
+    With the loss D, the number of wrong labels, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
@@ -41,21 +41,22 @@ class GraphRisk(PairwiseRisk):
     y : list of array_like of shape (n_nodes,)
         Labels 0, 1, ..., S - 1.
     edges : list of array_like of int, shape (n_edges, 2), or one of these
-        The edges of each graph, pairs of its nodes 0, 1, ...; one array holds for all graphs. T is read by
-        the first node of an edge and then the second, so that their order matters where T is not symmetric.
+        The edges of each graph, pairs of its nodes 0, 1, ...; a single array applies to all graphs. The first
+        node of an edge is the first index of T, so the order of the nodes matters if T is not symmetric.
     edge_features : list of array_like of shape (n_edges, k), optional
         By default each edge has the feature 1.
     loss : {"hamming", "share"}, default "hamming"
-        The number of wrong labels of a graph, or their share.
+        The number of wrong labels of a graph ("hamming"), or their fraction ("share").
     decoder : {"exact", "outer", "inner"}, default "exact"
-        How graphs with cycles are decoded; forests are always decoded exactly.
+        The decoder of graphs with cycles. Forests are always decoded exactly.
 
-        * "exact": the best labelling is found and proven, in small graphs by a linear programme where that is
-          tight, else by `GraphicalModel.map`.
-        * "outer": the linear programme over marginals that agree locally. The relaxed risk, which is nowhere
-          below f, is minimised and certified [2]_.
-        * "inner": the best labelling that `map` finds without tightening its bound. Cuts and lower bounds
-          hold for f, but values may be too low: where the gap closes, the status is TARGET and not OPTIMAL.
+        * "exact": finds and proves the best labelling. Small graphs are first solved by a linear programme,
+          which is often tight, the others by `GraphicalModel.map`.
+        * "outer": solves the linear programme over locally consistent marginals. The relaxed risk, an upper
+          bound of f, is minimised and certified [2]_.
+        * "inner": takes the best labelling that `map` finds without tightening its bound. Cuts and lower
+          bounds are valid for f, but values may be too low. A closed gap therefore gives the status TARGET,
+          not OPTIMAL.
     n_states : int, optional
         S; by default one more than the largest label.
     sample_weight : array_like of shape (m,), optional
@@ -66,21 +67,21 @@ class GraphRisk(PairwiseRisk):
     Attributes
     ----------
     graphs : Graphs
-        Labels and edges, checked.
+        The checked labels and edges.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, a label is no integer or out of range, an edge joins
-        a node to itself or occurs twice, or a weight is negative.
+        If a shape is wrong, an entry is not finite, a label is no integer or out of range, an edge joins a
+        node to itself or occurs twice, or a weight is negative.
     OracleError
-        While solving, if `map` does not end with a proof; use "outer" then.
+        While solving, if `map` ends without a proof; use "outer" in this case.
 
     Notes
     -----
     A query of forests takes O(N S n + E S^2) operations, on several threads. Linear programmes of graphs with
-    the same edges start from one feasible basis. The steps of `BlockFrankWolfe` are compiled if no graph has
-    a cycle, because decoders of cycles take most of the time.
+    the same edges start from the same feasible basis. The steps of `BlockFrankWolfe` are compiled if no graph
+    has a cycle; with cycles, the decoders take most of the time.
 
     References
     ----------
@@ -129,8 +130,8 @@ class GraphRisk(PairwiseRisk):
         self.dim = S * self.X.shape[1] + S * S * self.Z.shape[1]
         self._set(graphs, loss, decoder, sample_weight, normalize)
 
-    def _follow(self) -> None:
-        super()._follow()
+    def _derive(self) -> None:
+        super()._derive()
         by_node, by_edge = self.graphs.over_nodes(0, len(self.graphs), self.weights)
         sizes_of_edges = by_edge @ np.broadcast_to(np.abs(self.Z).sum(axis=1), by_edge.size)
         self._sizes = float(by_node @ np.asarray(abs(self.X).sum(axis=1)).ravel()), float(sizes_of_edges)
@@ -139,7 +140,7 @@ class GraphRisk(PairwiseRisk):
         """Return the sum over the graphs low <= i < high."""
         part = super().part(low, high)
         part.X, part.Z = self.X[self.graphs.nodes_of(low, high)], self._features_of_edges(low, high)
-        part._follow()
+        part._derive()
         return part
 
     def __repr__(self) -> str:
@@ -150,7 +151,7 @@ class GraphRisk(PairwiseRisk):
         )
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, which cancel in differences."""
+        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         return sum(
             float(np.abs(part).max(initial=0.0)) * size
             for part, size in zip(self._split(z), self._sizes, strict=True)
@@ -164,7 +165,7 @@ class GraphRisk(PairwiseRisk):
         return unaries.astype(np.float64, copy=False), pairs.reshape(len(pairs), S, S)
 
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of features for factors of the shapes of the scores."""
+        """Return the sum of the features times factors, which have the shapes of the scores."""
         of_nodes = (self.X[self.graphs.nodes_of(low, high)].T @ nodes).T
         Z = self._features_of_edges(low, high)
         Z = np.broadcast_to(Z, (len(edges), Z.shape[1]))
@@ -172,7 +173,7 @@ class GraphRisk(PairwiseRisk):
         return np.concatenate([of_nodes.ravel(), of_edges.ravel()])
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
-        """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it; compiled for forests."""
+        """Return the block-coordinate ascent on the dual for `BlockFrankWolfe`; compiled for forests."""
         graphs, S = self.graphs, self.graphs.n_states
         if not graphs.forests.all():
             return super().block_ascent(quadratic, multipliers)
@@ -188,15 +189,15 @@ class GraphRisk(PairwiseRisk):
         return ForestAscent(data, quadratic, multipliers, slope)
 
     def predict(self, w: Array, X: Sequence[Any], edges: Any, edge_features: Any = None) -> list[Array]:
-        """Return the labellings of largest score of other graphs, as this decoder finds them.
+        """Return the labellings of largest score of other graphs, found by this decoder.
 
-        An outer decoder takes `map` with its tightening, as an exact one.
+        An outer decoder is replaced by an exact one, because its answers are no labellings.
 
         Parameters
         ----------
         w : ndarray of shape (dim,)
         X, edges, edge_features
-            As the risk has them.
+            As in `GraphRisk`.
 
         Returns
         -------
@@ -211,7 +212,7 @@ class GraphRisk(PairwiseRisk):
         return np.split(np.concatenate(parts), there.graphs.starts[1:-1])
 
     def _split(self, w: Array) -> tuple[Array, Array]:
-        """Return E, states x features, and T, pairs of states x edge features."""
+        """Split w into E, states x features, and T, pairs of states x edge features."""
         S, n = self.graphs.n_states, self.X.shape[1]
         return w[: S * n].reshape(S, n), w[S * n :].reshape(S * S, -1)
 
@@ -226,17 +227,17 @@ def _listed_edges(edges: Any, sizes: Array) -> list[Array]:
     if len(listed) != sizes.size:
         raise InvalidInputError(
             f"edges must hold one array for each of the {sizes.size} graphs, got {len(listed)}; a single "
-            "ndarray of shape (n_edges, 2) holds for all."
+            "ndarray of shape (n_edges, 2) applies to all."
         )
-    known: dict[tuple[int, int], Array] = {}
+    checked: dict[tuple[int, int], Array] = {}
     for i, (part, size) in enumerate(zip(listed, sizes.tolist(), strict=True)):
-        if (id(part), size) not in known:
-            known[id(part), size] = as_edges(part, size, "edges" if alike else f"edges[{i}]")
-    return [known[id(part), size] for part, size in zip(listed, sizes.tolist(), strict=True)]
+        if (id(part), size) not in checked:
+            checked[id(part), size] = as_edges(part, size, "edges" if alike else f"edges[{i}]")
+    return [checked[id(part), size] for part, size in zip(listed, sizes.tolist(), strict=True)]
 
 
 def _edge_features(features: Sequence[Any] | None, counts: Array) -> Array:
-    """Return the features of all edges, shape (E, k), or of shape (1, 1) if each has the feature 1."""
+    """Return the checked features of all edges, shape (E, k), or (1, 1) if each edge has the feature 1."""
     if features is None:
         return np.ones((1, 1))
     shapes = [np.shape(part) for part in features]

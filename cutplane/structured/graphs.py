@@ -1,4 +1,4 @@
-"""Labelled graphs, nodes and edges of one after the other, and their best marginals."""
+"""Labelled graphs, stored one after the other, and linear programmes for their best marginals."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array, as_integers
 
 _ROOM = 1 << 18
-"""Scores that are computed together, because 2 MiB stay in the cache."""
+"""Scores computed together, because these 2 MiB stay in the cache."""
 _ACCURACY = 1e-6
-"""Gap of a linear programme relative to the scores, because HiGHS reaches 1e-9."""
+"""Accepted gap of a linear programme relative to the scores, because HiGHS reaches 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Checked graphs: labels of the N nodes of all m graphs, and edges, shape (E, 2), which join two of them.
+    """m checked graphs: the labels of all N nodes, and all edges as pairs of nodes, shape (E, 2).
 
-    Nodes and edges of each graph start at `starts` and `edge_starts`, shape (m + 1,).
+    The nodes and edges of each graph start at `starts` and `edge_starts`, shape (m + 1,).
     """
 
     labels: Array
@@ -46,29 +46,29 @@ class Graphs:
 
     @property
     def work(self) -> Array:
-        """How many scores all graphs before each have, shape (m + 1,)."""
+        """The cumulative number of scores of the graphs, shape (m + 1,)."""
         return self.starts * self.n_states + self.edge_starts * self.n_states**2
 
     def nodes_of(self, low: int, high: int) -> slice:
-        """Return the places of the nodes of the graphs low <= i < high."""
+        """Return the range of the nodes of the graphs low <= i < high."""
         return slice(int(self.starts[low]), int(self.starts[high]))
 
     def edges_of(self, low: int, high: int) -> slice:
-        """Return the places of their edges."""
+        """Return the range of the edges of the graphs low <= i < high."""
         return slice(int(self.edge_starts[low]), int(self.edge_starts[high]))
 
     def ends(self, low: int, high: int) -> Array:
-        """Return their edges, with nodes counted from their first node."""
+        """Return the edges of the graphs low <= i < high; node 0 is the first node of graph low."""
         return self.edges[self.edges_of(low, high)] - self.starts[low]
 
     def sums(self, low: int, high: int, of_nodes: Array, of_edges: Array) -> Array:
-        """Return the sums of numbers of nodes and edges over each of the graphs low <= i < high."""
+        """Return, for each of the graphs low <= i < high, the sum of the values of its nodes and edges."""
         owners = np.repeat(np.arange(high - low), np.diff(self.edge_starts[low : high + 1]))
         total = np.add.reduceat(of_nodes, self.starts[low:high] - self.starts[low])
         return total + np.bincount(owners, of_edges, minlength=high - low)
 
     def over_nodes(self, low: int, high: int, values: Array) -> tuple[Array, Array]:
-        """Return numbers of the graphs low <= i < high, repeated for their nodes, and for their edges."""
+        """Repeat one value for each of the graphs low <= i < high for its nodes, and for its edges."""
         return (
             np.repeat(values, np.diff(self.starts[low : high + 1])),
             np.repeat(values, np.diff(self.edge_starts[low : high + 1])),
@@ -76,7 +76,7 @@ class Graphs:
 
     @cached_property
     def walk(self) -> tuple[Array, Array, Array]:
-        """All nodes, parents before children; the parent of each, -1 of a root; and the edge to it."""
+        """All nodes, with parents before children; the parent of each node, or -1; and the edge to it."""
         from cutplane.graphical.exact.forest import breadth_first
 
         n, count = self.labels.size, len(self.edges)
@@ -87,7 +87,7 @@ class Graphs:
 
     @cached_property
     def forests(self) -> Array:
-        """Which graphs have no cycle, shape (m,)."""
+        """A mask of the graphs without cycles, shape (m,)."""
         trees = np.add.reduceat(self.walk[1] < 0, self.starts[:-1], dtype=np.int64)
         return np.diff(self.edge_starts) == np.diff(self.starts) - trees
 
@@ -119,16 +119,16 @@ def as_edges(edges: Any, n_nodes: int, where: str = "edges") -> Array:
     if wrong.size or first.size < len(found):
         k = int(wrong[0]) if wrong.size else int(np.setdiff1d(np.arange(len(found)), first)[0])
         raise InvalidInputError(
-            f"{where}[{k}] is {found[k]}; an edge must join two different nodes, and no other edge the same."
+            f"{where}[{k}] is {found[k]}; an edge must join two different nodes, and may occur only once."
         )
     return found
 
 
 class BestMarginals:
-    """A linear programme that maximises scores over the local polytope of a graph, whatever the scores.
+    """A linear programme that maximises given scores over the local polytope of a graph.
 
-    It starts from the first feasible basis, not from the last optimal one, because of several solutions
-    certificates need the same in every query.
+    It always starts from the first feasible basis, not from the last optimal one. A certificate needs this
+    because it needs the same solution in every query, also if there are several.
     """
 
     def __init__(self, n_nodes: int, n_states: int, edges: Array):
@@ -139,14 +139,15 @@ class BestMarginals:
         self._basis: Any = None
 
     def __call__(self, unaries: Array, pairs: Array) -> tuple[Array, Array, float]:
-        """Return marginals of nodes, shape (n, S), and of edges, shape (E, S, S), and a bound of the scores.
+        """Return optimal marginals of nodes and of edges, and an upper bound of the optimum.
 
-        `unaries` and `pairs` are the scores, of these shapes; the bound follows from the multipliers.
+        The scores `unaries`, shape (n, S), and `pairs`, shape (E, S, S), have the shapes of the marginals.
+        The bound is computed from the multipliers.
 
         Raises
         ------
         OracleError
-            If the multipliers do not prove that they are the best.
+            If the multipliers do not prove that the marginals are optimal.
         """
         from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun, set_costs
 
@@ -177,7 +178,7 @@ class BestMarginals:
 
 
 def _local_polytope(n: int, S: int, edges: Array) -> Any:
-    """Return rows: marginals of a node sum to 1, those of an edge to the marginals of its two nodes."""
+    """Return the constraints: node marginals sum to 1, and edge marginals sum to node marginals."""
     E, one = len(edges), np.ones((1, S))
     states = sparse.eye_array(S)
     of_nodes = sparse.block_diag([one] * n)

@@ -14,31 +14,30 @@ from cutplane.pieces.validation import Array, as_integers
 
 
 class Hierarchy:
-    """A tree (or several) whose leaves are classes: costs of mistakes, and shared weights.
+    """A tree (or several) whose leaves are classes, for costs of mistakes and shared weights.
 
     A mistake costs the number of edges between two classes. The score of a class is the sum of the scores of
-    the nodes on the way to it from the root, <x, sum_v V[v]>, so that classes that are near learn from one
-    another [1]_. Both are parts of an ordinary `MulticlassRisk`: a cost matrix, and a linear image.
+    the nodes on the path from the root, <x, sum_v V[v]>. Therefore classes that are close share information
+    [1]_. An ordinary `MulticlassRisk` uses both, as a cost matrix and as a linear image.
 
     Parameters
     ----------
     parents : array_like of int, shape (n_nodes,)
-        The parent of each node, -1 of a root.
+        The parent of each node; -1 for a root.
 
     Attributes
     ----------
     leaves : ndarray of shape (p,)
-        The nodes that are classes 0, 1, ..., p - 1: those without children, in ascending order.
+        The nodes without children in ascending order, which are the classes 0, 1, ..., p - 1.
     paths : csr_array of shape (p, n_nodes)
-        1 where a node is a class or one of its ancestors. Roots, which all classes of a tree share, are
-        nodes like the others.
+        1 if a node is the class or one of its ancestors, including the root, else 0.
     distances : ndarray of shape (p, p)
-        The number of edges between two classes; between two trees, as if their roots had one parent.
+        The number of edges between two classes. Roots of different trees count as children of one node.
 
     Raises
     ------
     InvalidInputError
-        If `parents` is no vector of such integers, or parents form a circle.
+        If `parents` is no vector of such integers, or contains a cycle.
 
     References
     ----------
@@ -77,8 +76,8 @@ class Hierarchy:
             above = self.parents[nodes]
             rows, nodes = rows[above >= 0], above[above >= 0]
         owners, ancestors = (np.concatenate(part) for part in zip(*entries or [(rows, nodes)], strict=True))
-        if nodes.size or np.unique(ancestors).size < n:  # endless, or never on the way from a leaf
-            raise InvalidInputError(f"parents form a circle: {parents!r}.")
+        if nodes.size or np.unique(ancestors).size < n:  # a cycle above a leaf, or without leaves
+            raise InvalidInputError(f"parents contain a cycle: {parents!r}.")
         self.paths = sparse.csr_array((np.ones(owners.size), (owners, ancestors)), (self.leaves.size, n))
 
     def __repr__(self) -> str:
@@ -92,11 +91,11 @@ class Hierarchy:
         return read_only(depths[:, np.newaxis] + depths - 2.0 * shared)
 
     def spread(self, n_features: int) -> sparse.csr_array:
-        """Return the matrix of V -> W, the weights of nodes and of classes, both row after row.
+        """Return the matrix that maps the weights V of nodes to the weights W of classes, both row by row.
 
         Parameters
         ----------
         n_features : int
-            The columns of W; with an intercept, one more than X has.
+            The number of columns of W; with an intercept, one more than the columns of X.
         """
         return sparse.csr_array(sparse.kron(self.paths, sparse.eye_array(n_features)))

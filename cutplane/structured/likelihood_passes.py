@@ -1,4 +1,4 @@
-"""Sums over all labellings of linear chains, compiled: forward and backward passes in logarithms."""
+"""Compiled sums over all labellings of linear chains: forward and backward passes in logarithms."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.structured.forest_passes import row_scores, score_of
 
 _TINY, _HUGE = 1e-280, 1e280
-"""Range of sums of exponentials; others are recomputed around their largest term, because digits are lost."""
+"""Range in which sums of exponentials are used, because sums outside lose digits; those are recomputed
+relative to their largest term."""
 
 
 @routine
 def shares_of(known, out):
-    """Fill `out` with exp(known - their largest), and return the largest."""
+    """Fill `out` with exp(known - max(known)), and return the maximum."""
     n_states = known.shape[0]
     largest = known[0]
     for s in range(n_states):
@@ -28,7 +29,7 @@ def shares_of(known, out):
 
 @routine
 def log_sums(known, shares, largest, weights, powers, top, out):
-    """Set out[s] to log sum_a exp(known[a] + weights[a, s]), by `shares_of` known and exp(weights - top)."""
+    """Set out[s] to log sum_a exp(known[a] + weights[a, s]); `powers` is exp(weights - top)."""
     n_states = known.shape[0]
     for s in range(n_states):
         out[s] = 0.0
@@ -50,7 +51,7 @@ def log_sums(known, shares, largest, weights, powers, top, out):
 
 @routine(fastmath=SUMS)
 def add_shares(rows, t, shares, out):
-    """Add shares[s] times a row to each column s of `out`, shape (n, S); zeros of the row cost nothing."""
+    """Add shares[s] times row t to each column s of `out`, shape (n, S); zeros of the row are skipped."""
     X, data, indices, indptr = rows
     n_states = shares.shape[0]
     if indptr.shape[0] == 0:
@@ -68,10 +69,11 @@ def add_shares(rows, t, shares, out):
 
 @routine
 def add_pairs(before, left, ahead, right, excess, transitions, powers, total, weight, out):
-    """Add the weight times the probabilities of the pairs of states at two positions to `out`, shape (S, S).
+    """Add weight times the probabilities of the pairs of states at two positions to `out`, shape (S, S).
 
-    `before` holds the log-sums up to the first position, `ahead` from the second one, `left` and `right`
-    their shares. The sum of the largest of both and of the transitions exceeds the `total` by `excess`.
+    `before` contains the log-sums up to the first position, `ahead` the log-sums from the second position on,
+    and `left` and `right` are exp(log-sums - maximum). `excess` is the sum of both maxima and of the largest
+    transition, minus `total`.
     """
     n_states = ahead.shape[0]
     factor = math.exp(min(excess, 700.0))
@@ -88,9 +90,9 @@ def add_pairs(before, left, ahead, right, excess, transitions, powers, total, we
 
 @routine
 def forward_sums(rows, start, length, emissions, transitions, powers, top, scores, forward, left, largest):
-    """Fill the tables of a sequence: scores, log-sums up to each position, their shares and the largest.
+    """Fill the tables of a sequence: scores, log-sums up to each position, and their `shares_of` results.
 
-    Return the logarithm of the sum over all labellings.
+    Return the logarithm of the sum of exp(score) over all labellings.
     """
     for t in range(length):
         row_scores(rows, start + t, emissions, scores[t])
@@ -113,10 +115,10 @@ def expectations(
     rows, starts, low, high, labels, weights, emissions, transitions, powers, turned, turned_powers, top,
     scores, forward, left, largest, room, emission_sums, transition_sums,
 ):  # fmt: skip
-    """Add expected features less true ones, weighted, of the sequences low <= i < high, to the sums.
+    """Add the weighted expected minus true features of the sequences low <= i < high to the sums.
 
-    `powers` is exp(transitions - top), with `top` their largest, and `turned`, `turned_powers` are the
-    transposes. Return the sum of weight times (log of the sum of exp(score) - score of the labels).
+    `powers` is exp(transitions - top), where `top` is the largest transition; `turned` and `turned_powers`
+    are the transposes. Return the sum of weight times (log of the sum of exp(score) - score of the labels).
     """
     value = 0.0
     n_states = transitions.shape[0]

@@ -1,8 +1,8 @@
-"""Convex combinations of labellings as vectors: the multipliers of examples from which cuts are recomputed.
+"""Convex combinations of labellings as vectors, the multipliers from which certificates recompute cuts.
 
-The vector holds how many labellings each example has, and how many numbers each of these; then, for each slot
-k, the shares of those examples that have more than k, and the numbers of these labellings, one after the
-other.
+The vector contains the number of labellings of each example, then the length of a labelling of each example.
+For each slot k it then contains the shares of the k-th labellings of all examples that have more than k, and
+the numbers of these labellings, one after the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from cutplane.exceptions import OracleError
 from cutplane.pieces.validation import Array
 
-_COMPLAINT = "The multipliers are no convex combinations of labellings, one of each example."
+_INVALID = "The multipliers are no convex combinations of labellings, one of each example."
 
 
 def pack(shares: Array, labels: Array, sizes: Array) -> Array:
@@ -23,11 +23,11 @@ def pack(shares: Array, labels: Array, sizes: Array) -> Array:
     Parameters
     ----------
     shares : ndarray of shape (K, m)
-        Of example i in slot k; 0 where the slot is empty.
+        The share of example i in slot k; 0 if the slot is empty.
     labels : ndarray of shape (K, N)
         The numbers of all examples, one after the other.
     sizes : ndarray of shape (m,)
-        How many numbers a labelling of each example has.
+        The length of a labelling of each example.
     """
     order = np.argsort(shares <= 0.0, axis=0, kind="stable")
     counts = (shares > 0.0).sum(axis=0)
@@ -41,14 +41,14 @@ def pack(shares: Array, labels: Array, sizes: Array) -> Array:
 
 
 def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield for each slot the examples that have it, their shares, the places of their numbers, and these.
+    """Yield for each slot the examples with a labelling, their shares, and the indices and values of numbers.
 
-    The shares of an example are divided by their sum. An `OracleError` is raised for other vectors.
+    The shares of an example are divided by their sum. Raises `OracleError` for other vectors.
     """
     u, m = np.asarray(u, dtype=np.float64), sizes.size
     counts = u[:m]
     if u.ndim != 1 or not np.array_equal(u[m : 2 * m], sizes) or not (counts >= 1.0).all():
-        raise OracleError(_COMPLAINT)
+        raise OracleError(_INVALID)
     of_number = np.repeat(np.arange(m), sizes)
     slots, place, most = [], 2 * m, counts.max()
     while len(slots) < most and place < u.size:
@@ -57,7 +57,7 @@ def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]
         slots.append((there, u[place:middle], places, u[middle:end]))
         place = end
     if len(slots) < most or place != u.size or not all((shares > 0.0).all() for _, shares, _, _ in slots):
-        raise OracleError(_COMPLAINT)
+        raise OracleError(_INVALID)
     totals = np.zeros(m)
     for there, shares, _, _ in slots:
         totals[there] += shares
@@ -66,22 +66,21 @@ def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]
 
 
 def slots(u: Array, labels: Array, starts: Array, n_states: int) -> Iterator[tuple[Array, Array]]:
-    """Yield for each slot labels of all N nodes, the true `labels` where it is empty, and the shares.
+    """Yield for each slot the labels of all N nodes and the shares; empty slots have the true `labels`.
 
-    `starts` holds where the nodes of each of the m examples start. An `OracleError` is raised for labels that
-    are no states.
+    The nodes of the m examples start at `starts`. Raises `OracleError` for labels that are no states.
     """
     for there, some, places, numbers in unpack(u, np.diff(starts)):
         if ((numbers < 0) | (numbers >= n_states) | (numbers % 1.0 != 0.0)).any():
-            raise OracleError(f"A labelling holds a label that is none of 0 to {n_states - 1}.")
+            raise OracleError(f"A labelling contains a label that is none of 0 to {n_states - 1}.")
         shares, found = np.zeros(starts.size - 1), labels.copy()
         shares[there], found[places] = some, numbers
         yield found, shares
 
 
 def sizes_in(u: Array, m: int) -> Array:
-    """Return how many numbers the labellings of each of m examples have, read from the vector."""
+    """Read the length of a labelling of each of m examples from the vector."""
     sizes = np.asarray(u, dtype=np.float64)[m : 2 * m]
     if sizes.size < m or not ((sizes >= 1.0) & (sizes % 1.0 == 0.0) & (sizes < np.size(u))).all():
-        raise OracleError(_COMPLAINT)
+        raise OracleError(_INVALID)
     return sizes.astype(np.int64)

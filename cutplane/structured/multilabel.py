@@ -1,4 +1,4 @@
-"""The max-margin risk of sets of labels."""
+"""The max-margin risk of multi-label classification, where outputs are sets of labels."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import LabelLoss, as_csr_or_dense
 
 _MOST = 1 << 16
-"""Most sets of labels that are enumerated, because `GraphicalModel.map` is faster for more."""
+"""Largest number of sets that are enumerated, because `GraphicalModel.map` is faster for more."""
 _ROOM = 1 << 22
-"""Scores of sets that are computed together, because they take 32 MiB."""
+"""Scores of sets computed together, because they take 32 MiB."""
 
 
 class MultilabelRisk(PairwiseRisk):
     """The mean over m examples of the largest violation of a margin, for sets of labels.
 
-    The vector w holds a row of weights for each of L labels, W, and a weight for each pair of labels, V. A
-    set s, a vector of zeros and ones, scores [1]_
+    The vector w contains a row of weights W[u] for each of L labels, and a weight V[u, v] for each pair of
+    labels. The score of a set s, a vector of zeros and ones, is [1]_
 
-        F_w(x, s) = sum_u s_u <x, W[u]> + sum_{(u, v)} V[u, v] s_u s_v,
+        F_w(x, s) = sum_u s_u <x, W[u]> + sum_{(u, v)} V[u, v] s_u s_v.
 
-    and with the loss D, the number of wrong entries, the risk is
+    With the loss D, the number of wrong entries, the risk is
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
-    Without pairs it is the sum over the labels of their mean hinge losses.
+    Without pairs it is the sum over the labels of mean hinge losses.
 
     Parameters
     ----------
     X : ndarray or sparse array of shape (m, n)
     Y : array_like of shape (m, L)
-        Zeros and ones: whether an example has a label.
+        1 if an example has a label, else 0.
     pairs : "all", or array_like of int, shape (n_pairs, 2), default ()
         The pairs of labels that have a weight.
     loss : {"hamming", "share"}, default "hamming"
-        The number of wrong labels of an example, or their share.
+        The number of wrong labels of an example ("hamming"), or their fraction ("share").
     decoder : {"exact", "outer", "inner"}, default "exact"
-        How pairs that form cycles are decoded, as in `GraphRisk`. "exact" compares all sets of up to 16
-        labels.
+        The decoder if the pairs contain cycles, as in `GraphRisk`. For up to 16 labels "exact" compares all
+        sets.
     intercept : bool, default True
-        Whether the scores are <x, W[u]> + b_u. W then has a last column, b; X is not copied.
+        Whether the scores are <x, W[u]> + b_u. Then b is the last column of W.
     sample_weight : array_like of shape (m,), optional
         Weights >= 0 of the examples, by default 1 each.
     normalize : bool, default True
@@ -65,8 +65,8 @@ class MultilabelRisk(PairwiseRisk):
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, Y holds something else, a pair is wrong or occurs
-        twice, or a weight is negative.
+        If a shape is wrong, an entry is not finite, Y has entries other than 0 and 1, a pair is wrong or
+        occurs twice, or a weight is negative.
 
     References
     ----------
@@ -108,7 +108,7 @@ class MultilabelRisk(PairwiseRisk):
             )
         if not np.isin(Y, (0, 1)).all():
             wrong = tuple(np.argwhere(~np.isin(Y, (0, 1)))[0].tolist())
-            raise InvalidInputError(f"Y must hold zeros and ones, but Y[{wrong}] is {Y[wrong]}.")
+            raise InvalidInputError(f"Y must contain zeros and ones, but Y[{wrong}] is {Y[wrong]}.")
         L = Y.shape[1]
         listed = list(combinations(range(L), 2)) if isinstance(pairs, str) and pairs == "all" else pairs
         self.pairs, self.intercept = as_edges(listed, L, "pairs"), bool(intercept)
@@ -119,8 +119,8 @@ class MultilabelRisk(PairwiseRisk):
         graphs = Graphs(Y.astype(np.int64).ravel(), starts[0], edges, starts[1], 2)
         self._set(graphs, loss, decoder, sample_weight, normalize)
 
-    def _follow(self) -> None:
-        super()._follow()
+    def _derive(self) -> None:
+        super()._derive()
         L = self.shape[0]
         whole = bool(self.graphs.forests.all())
         self._compares = self.decoder == "exact" and not whole and 2**L <= _MOST
@@ -130,13 +130,13 @@ class MultilabelRisk(PairwiseRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps, too, if a query decodes all examples in a fraction of the time of one by one."""
+        """Also block steps if decoding all examples at once is much faster than one by one."""
         return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
 
     def part(self, low: int, high: int) -> Self:
         """Return the sum over the examples low <= i < high."""
         part = super().part(low, high)
-        part._follow()
+        part._derive()
         return part
 
     def __repr__(self) -> str:
@@ -144,46 +144,47 @@ class MultilabelRisk(PairwiseRisk):
         return f"MultilabelRisk({describe(self.X)}, {self.shape[0]} labels, {len(self.pairs)} pairs{decoder})"
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the size of the scores, which cancel in differences."""
+        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         W, V = self._split(z)
         return float(np.abs(W).max()) * self._size[0] + float(np.abs(V).max(initial=0.0)) * self._size[1]
 
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return the scores of labels of the examples low <= i < high, and the only table of each pair."""
+        """Return the scores of the labels of the examples low <= i < high, and one table for each pair."""
         W, V = self._split(w)
-        own = self.X[low:high] @ W[:, : self.X.shape[1]].T
-        unaries, pairs = np.zeros((own.size, 2)), np.zeros((V.size, 2, 2))
-        unaries[:, 1] = (own + W[:, -1] if self.intercept else own).ravel()
+        single = self.X[low:high] @ W[:, : self.X.shape[1]].T
+        unaries, pairs = np.zeros((single.size, 2)), np.zeros((V.size, 2, 2))
+        unaries[:, 1] = (single + W[:, -1] if self.intercept else single).ravel()
         pairs[:, 1, 1] = V
         return unaries, pairs
 
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of features for factors of the shapes of all scores."""
-        own, L = nodes[:, 1].reshape(high - low, -1), self.shape[0]
+        """Return the sum of the features times factors, which have the shapes of all scores."""
+        single, L = nodes[:, 1].reshape(high - low, -1), self.shape[0]
         of_pairs = edges[:, 1, 1].reshape(high - low, -1).sum(axis=0)
         rows = np.empty(self.shape)
-        rows[:, : self.X.shape[1]] = (self.X[low:high].T @ own).T.reshape(L, -1)
+        rows[:, : self.X.shape[1]] = (self.X[low:high].T @ single).T.reshape(L, -1)
         if self.intercept:
-            rows[:, -1] = own.sum(axis=0)
+            rows[:, -1] = single.sum(axis=0)
         return np.concatenate([rows.ravel(), of_pairs])
 
     def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
-        """Return sets of largest score; where few, all are compared."""
+        """Return sets of largest score; if there are few sets, compare all of them."""
         if not self._compares:
             return super().labellings(unaries, pairs, low, high)
         return self._compared(unaries, pairs)
 
     def _compared(self, unaries: Array, pairs: Array) -> Array:
         sets = _all_sets(self.shape[0])
-        own = (unaries[:, 1] - unaries[:, 0]).reshape(-1, self.shape[0])
+        single = (unaries[:, 1] - unaries[:, 0]).reshape(-1, self.shape[0])
         together = np.zeros((self.shape[0], self.shape[0]))
         together[tuple(np.sort(self.pairs, axis=1).T)] = pairs[:, 1, 1]
         of_pairs = np.zeros(1)
-        for u, column in enumerate(together.T):  # the sets with u as their last label follow those without
+        for u, column in enumerate(together.T):  # sets with last label u are last
             of_pairs = np.append(of_pairs, of_pairs + sets[: of_pairs.size, :u] @ column[:u])
         height = max(1, _ROOM // len(sets))
         best = [
-            np.argmax(own[i : i + height] @ sets.T + of_pairs, axis=1) for i in range(0, len(own), height)
+            np.argmax(single[i : i + height] @ sets.T + of_pairs, axis=1)
+            for i in range(0, len(single), height)
         ]
         return sets[np.concatenate(best)].ravel().astype(np.int64)
 
@@ -198,12 +199,12 @@ def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", inter
     Parameters
     ----------
     w : array_like of shape (dim,)
-        As `MultilabelRisk` has them.
+        The weights, as in `MultilabelRisk`.
     X : ndarray or sparse array of shape (m, n)
     pairs : array_like of int, shape (n_pairs, 2), default ()
         The pairs of labels that have a weight; `MultilabelRisk.pairs`.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        An outer decoder, whose answers are no sets, is replaced by an exact one.
+        "outer" is replaced by "exact", because the answers of an outer decoder are no sets.
     intercept : bool, default True
 
     Returns
@@ -214,7 +215,7 @@ def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", inter
     Raises
     ------
     InvalidInputError
-        If a shape does not fit.
+        If a shape is wrong.
 
     Examples
     --------
@@ -228,7 +229,7 @@ def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", inter
     L = (w.size - count) // width
     if L < 1 or L * width + count != w.size:
         raise InvalidInputError(
-            f"w has {w.size} entries, which is no L {width} + {count} for L labels and {count} pairs."
+            f"w has {w.size} entries, but L labels and {count} pairs need L * {width} + {count} entries."
         )
     kind = "inner" if decoder == "inner" else "exact"
     risk = MultilabelRisk(X, np.zeros((m, L), dtype=np.int64), pairs, "hamming", kind, intercept)

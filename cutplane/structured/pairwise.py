@@ -1,4 +1,4 @@
-"""Max-margin risks of labelled graphs whose scores are linear in the weights."""
+"""Max-margin risks of labelled graphs with scores that are linear in the weights."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
 
 _SMALL = 1000
-"""Columns of a linear programme that is tried before `map`, because it takes a fraction of the time."""
+"""Columns up to which a linear programme is tried before `map`, because it takes a fraction of the time."""
 _CLOSED = 1e-9
-"""Gap of an exact labelling relative to its energy, because `map` cannot prove less."""
+"""Accepted gap of an exact labelling relative to its energy, because `map` cannot prove a smaller one."""
 
 
 class PairwiseRisk(Shares, ExampleSum):
     """f(w) = sum_i c_i max_y [D(y_i, y) + F_w(i, y) - F_w(i, y_i)] over labellings y of graphs.
 
-    F_w adds up scores of nodes and edges, which are linear in w. A subclass gives these scores, and the sum
-    of the features that belong to them. Forests are decoded by compiled dynamic programming, other graphs by
-    linear programmes and `GraphicalModel.map`.
+    F_w is the sum of the scores of nodes and edges, which are linear in w. A subclass implements these scores
+    and sums of their features. Forests are decoded by compiled dynamic programming, other graphs by linear
+    programmes and `GraphicalModel.map`.
 
     Attributes
     ----------
@@ -41,17 +41,17 @@ class PairwiseRisk(Shares, ExampleSum):
     graphs: Graphs
 
     def _set(self, graphs: Graphs, loss: Any, decoder: Any, sample_weight: Any, normalize: bool) -> None:
-        """Set the attributes of all such risks."""
+        """Set all attributes from the graphs and the parameters of a subclass."""
         if decoder not in get_args(Decoder):
             raise InvalidInputError(f"decoder must be one of {get_args(Decoder)}, got {decoder!r}.")
         self.graphs, self.loss, self.decoder = graphs, loss, decoder
         self.n_examples = len(graphs)
         self.weights = as_weights(sample_weight, len(graphs), normalize)
         self.costs = as_costs(loss, np.diff(graphs.starts))
-        self._follow()
+        self._derive()
 
-    def _follow(self) -> None:
-        """Set the attributes that follow from the graphs and the decoder."""
+    def _derive(self) -> None:
+        """Set the attributes that depend on the graphs and the decoder."""
         whole = bool(self.graphs.forests.all())
         self.exact = self.decoder != "inner" or whole
         self.relaxed = self.decoder == "outer" and not whole
@@ -59,7 +59,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @property
     def work(self) -> Array:
-        """The number of scores of all graphs before each, shape (m + 1,)."""
+        """The cumulative number of scores of the graphs, shape (m + 1,)."""
         return self.graphs.work
 
     def part(self, low: int, high: int) -> Self:
@@ -69,26 +69,27 @@ class PairwiseRisk(Shares, ExampleSum):
         return part
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_marginals": {}}  # living models of HiGHS are no data
+        return {**vars(self), "_marginals": {}}  # models of HiGHS cannot be pickled
 
     @abstractmethod
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
         """Return the scores of the graphs low <= i < high: nodes x states, and edges x states x states.
 
-        Edges may take turns with fewer tables. The caller may write to the arrays.
+        With fewer tables than edges, edge e uses table e modulo their number. The caller may overwrite the
+        arrays.
         """
 
     @abstractmethod
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of features, shape (dim,), times factors of the shapes of the scores."""
+        """Return the sum of the features times factors, which have the shapes of the scores; shape (dim,)."""
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts, if marginals take the place of labellings."""
+        """Block steps and their cuts if the decoder returns marginals instead of labellings."""
         return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the value and a subgradient at `x`: all graphs are decoded."""
+        """Decode all graphs, and return the value and a subgradient at `x`."""
         run = run_chunks if self.graphs.forests.all() else map  # a linear programme serves many graphs
         parts = list(run(lambda chunk: self._part(x, *chunk), self.graphs.chunks))
         return sum(value for value, _ in parts), np.sum([slope for _, slope in parts], axis=0)
@@ -99,7 +100,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return self.labellings(unaries, pairs, i, i + 1)
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
-        """Return the slope and the offset that labelling y of graph i contributes."""
+        """Return the slope and the offset of labelling y of graph i."""
         factors = self.weights[i : i + 1]
         slope = self._differences(y, factors, i, i + 1)
         indices = np.flatnonzero(slope)
@@ -107,13 +108,15 @@ class PairwiseRisk(Shares, ExampleSum):
         return Factors(indices, slope[indices]), float(factors[0] * self.costs[i] * wrong)
 
     def from_numbers(self, i: int, numbers: Array) -> Array:
-        """Return a labelling, checked."""
+        """Return a checked labelling."""
         if ((numbers < 0) | (numbers >= self.graphs.n_states) | (numbers % 1.0 != 0.0)).any():
-            raise OracleError(f"A labelling holds a label that is none of 0 to {self.graphs.n_states - 1}.")
+            raise OracleError(
+                f"A labelling contains a label that is none of 0 to {self.graphs.n_states - 1}."
+            )
         return numbers.astype(np.int64)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut that convex combinations of labellings give; u is a vector of `mixture`."""
+        """Return the cut of convex combinations of labellings; u is packed as in `mixture`."""
         graphs, offset, slope = self.graphs, 0.0, np.zeros(self.dim)
         for found, shares in slots(u, graphs.labels, graphs.starts, graphs.n_states):
             factors = self.weights * shares
@@ -143,7 +146,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return found
 
     def _mapped(self, unaries: Array, pairs: Array, i: int) -> Array:
-        """Return the labelling of a graph with cycles, by a linear programme or `map`."""
+        """Return the best labelling of a graph with cycles, found by a linear programme or `map`."""
         from cutplane.graphical.model import GraphicalModel
 
         if self.decoder == "exact" and unaries.size + pairs.size <= _SMALL:
@@ -164,14 +167,14 @@ class PairwiseRisk(Shares, ExampleSum):
         return result.labelling
 
     def _programme(self, n_nodes: int, ends: Array) -> BestMarginals:
-        """Return the linear programme of a graph, one for all with the same edges."""
+        """Return the linear programme of a graph; graphs with the same edges share it."""
         key = n_nodes, ends.tobytes()
         if key not in self._marginals:
             self._marginals[key] = BestMarginals(n_nodes, self.graphs.n_states, ends)
         return self._marginals[key]
 
     def _augmented(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return the scores of graphs, the loss added."""
+        """Return the scores of graphs plus the loss."""
         graphs = self.graphs
         unaries, pairs = self.scores(w, low, high)
         truth = graphs.labels[graphs.nodes_of(low, high)]
@@ -196,7 +199,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return float(factors @ violations), self._differences(found, factors, low, high)
 
     def _relaxed_part(self, unaries: Array, pairs: Array, low: int, high: int) -> tuple[float, Array]:
-        """Return the same for marginals in the place of labellings."""
+        """Return the value and the slope of the relaxed risk, with marginals instead of labellings."""
         graphs = self.graphs
         pairs = _tables(pairs, slice(0, graphs.edges_of(low, high).stop - graphs.edges_of(low, high).start))
         of_nodes, of_edges = np.empty(unaries.shape), np.empty(pairs.shape)
@@ -218,7 +221,7 @@ class PairwiseRisk(Shares, ExampleSum):
         return float(factors @ violations), self.features(of_nodes, of_edges, low, high)
 
     def _differences(self, found: Array, factors: Array, low: int, high: int) -> Array:
-        """Return the features of labellings less those of the true ones, times a factor for each graph."""
+        """Return the features of labellings minus the true features, times a factor for each graph."""
         graphs, S = self.graphs, self.graphs.n_states
         truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
         by_node, by_edge = graphs.over_nodes(low, high, factors)
@@ -230,7 +233,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
 
 def _tables(pairs: Array, edges: slice) -> Array:
-    """Return a table of each of these edges, which take turns with the tables."""
+    """Return one table for each of the edges; edge e uses table e modulo the number of tables."""
     if len(pairs) == 0:
         return pairs
     return pairs[np.arange(edges.start, edges.stop) % len(pairs)]

@@ -1,4 +1,4 @@
-"""The max-margin risk of structured outputs, from a user's joint feature, loss and decoder."""
+"""The max-margin risk of structured outputs, given by a user's joint feature, loss and decoder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Decoder = Literal["exact", "outer", "inner"]
 
 _NOTHING = Factors(np.empty(0, dtype=np.int64), np.empty(0))
 _ROUNDING = 1e-9
-"""Least violation relative to its terms, because rounding errors may make a maximum negative."""
+"""Negative violation, relative to its terms, that counts as 0, because of rounding errors."""
 
 
 class StructuredRisk(Shares, ExampleSum):
-    """The mean over m examples of how much the worst labelling violates its margin.
+    """The mean over m examples of the largest violation of a margin, for any structured output.
 
     With ``psi_i(y) = joint_feature(x_i, y) - joint_feature(x_i, y_i)`` it is [1]_
 
@@ -32,9 +32,9 @@ class StructuredRisk(Shares, ExampleSum):
     Parameters
     ----------
     X, Y : sequence of length m
-        The examples, and their true labellings, of any kind that your functions take.
+        The examples and their true labellings, of any type that your functions accept.
     joint_feature : callable
-        ``joint_feature(x, y)`` returns an array of shape (dim,), a sparse row of that length, or a pair
+        ``joint_feature(x, y)`` returns an array of shape (dim,), a sparse row of this length, or a pair
         ``(indices, values)``, whose indices may repeat.
     loss : callable
         ``loss(y_true, y)`` returns a number >= 0, and 0 for ``y == y_true``.
@@ -42,35 +42,35 @@ class StructuredRisk(Shares, ExampleSum):
         ``loss_augmented_inference(x, y_true, w)`` returns a labelling y that attains the maximum.
     rescaling : {"margin", "slack"}, default "margin"
     decoder : {"exact", "outer", "inner"}, default "exact"
-        The kind of `loss_augmented_inference`, on which the proof depends:
+        The kind of `loss_augmented_inference`, because the proof depends on it:
 
-        * "exact": it finds the maximum. Bounds and cuts hold for f.
-        * "outer": it maximises over more than the labellings, as a linear relaxation does, and returns a
-          point of that larger set, which `joint_feature` and `loss` take too. The relaxed risk, which is
-          nowhere below f, is the one that is minimised and certified; its value bounds f from above.
-        * "inner": it searches some labellings only, and may miss the best one. Cuts and lower bounds hold for
-          f, but values may be too low: where the gap closes, the status is TARGET and not OPTIMAL.
+        * "exact": it finds the maximum. Bounds and cuts are valid for f.
+        * "outer": it maximises over a larger set than the labellings, for example a linear relaxation, and
+          returns a point of this set, which `joint_feature` and `loss` must accept. The relaxed risk, an
+          upper bound of f, is minimised and certified.
+        * "inner": it searches only some labellings, and may miss the best one. Cuts and lower bounds are
+          valid for f, but values may be too low. A closed gap therefore gives the status TARGET, not OPTIMAL.
     sample_weight : array_like of shape (m,), optional
         Weights >= 0, by default 1 for each example.
     normalize : bool, default True
         Whether the weights c are divided by their sum.
     dim : int, optional
-        The number of coordinates of w, needed if joint features are pairs.
+        The number of coordinates of w; required if joint features are pairs.
 
     Raises
     ------
     InvalidInputError
-        If X and Y are empty or differ in length, a function cannot be called, a loss of a true labelling is
-        not 0, `dim` is missing, or another argument is not as above.
+        If X and Y are empty or differ in length, a function is not callable, the loss of a true labelling is
+        not 0, `dim` is missing, or another argument is invalid.
     OracleError
-        While solving, if a function returns something else, or an exact decoder returns a labelling that is
-        worse than the true one; `cutplane.testing.check_structured` compares decoders with enumeration.
+        While solving, if a function returns an invalid value, or an exact decoder returns a labelling that is
+        worse than the true one. `cutplane.testing.check_structured` compares a decoder with enumeration.
 
     Notes
     -----
-    `certificate.verify` calls your functions again: the decoder at the points of recorded cuts, and, after
-    `BlockFrankWolfe`, `joint_feature` and `loss` of recorded labellings. It cannot test whether a recorded
-    labelling is feasible for x; where that matters, let `joint_feature` raise for others.
+    `certificate.verify` calls your functions again: the decoder at the points of recorded cuts and, after
+    `BlockFrankWolfe`, `joint_feature` and `loss` with recorded labellings. It cannot test whether a recorded
+    labelling is feasible for x. If this matters, let `joint_feature` raise for infeasible labellings.
 
     References
     ----------
@@ -79,7 +79,7 @@ class StructuredRisk(Shares, ExampleSum):
 
     Examples
     --------
-    Three classes with a vector of weights each:
+    Three classes with one vector of weights each:
 
     >>> import numpy as np, cutplane as cut
     >>> X, Y = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-1.0, -1.0])], [0, 1, 2]
@@ -149,7 +149,7 @@ class StructuredRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts, if labellings are not numbers or vectors of numbers."""
+        """Block steps and their cuts if labellings are neither numbers nor vectors of numbers."""
         first = self.Y[0]
         try:
             numbers = np.asarray(first)
@@ -161,11 +161,11 @@ class StructuredRisk(Shares, ExampleSum):
         return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
 
     def decode(self, w: Array, i: int) -> Any:
-        """Return the labelling that `loss_augmented_inference` finds for example i."""
+        """Return the answer of `loss_augmented_inference` for example i."""
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)
 
     def from_numbers(self, i: int, numbers: Array) -> Any:
-        """Return numbers as a labelling of the kind of Y[i]; integers stay integers."""
+        """Convert numbers to a labelling of the type of Y[i]; integers stay integers."""
         truth = self.Y[i]
         whole = np.asarray(truth).dtype.kind in "biu" and not (numbers % 1.0).any()
         exact = numbers.astype(np.int64) if whole else numbers
@@ -174,7 +174,7 @@ class StructuredRisk(Shares, ExampleSum):
         return exact[0].item() if np.ndim(truth) == 0 else type(truth)(exact.tolist())
 
     def best(self, w: Array, i: int) -> tuple[Any, Factors, float]:
-        """Return the labelling of the decoder, or the true one if that is better, and its piece."""
+        """Return the decoder's labelling, or the true one if it is better, with its slope and offset."""
         y, factors, offset = super().best(w, i)
         score = factors.dot(w) + offset
         if score >= 0.0:
@@ -183,13 +183,13 @@ class StructuredRisk(Shares, ExampleSum):
         if self.exact and score < -_ROUNDING * size:
             raise OracleError(
                 f"loss_augmented_inference returned a labelling of example {i} with the score {score:.6g}, "
-                "below that of the true one, 0. Compare it with enumeration by "
-                'cutplane.testing.check_structured, or say decoder="inner" if it may miss the best.'
+                "but the true labelling has the score 0. Compare the function with enumeration by "
+                'cutplane.testing.check_structured, or pass decoder="inner" if it may miss the best one.'
             )
         return self.Y[i], _NOTHING, 0.0
 
     def piece(self, i: int, y: Any) -> tuple[Factors, float]:
-        """Return the slope and the offset that labelling y of example i contributes."""
+        """Return the slope and the offset of labelling y of example i."""
         x, truth = self.X[i], self.Y[i]
         loss = float(self.loss(truth, y))
         if not 0.0 <= loss < np.inf:

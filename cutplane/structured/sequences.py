@@ -1,4 +1,4 @@
-"""Labelled sequences: positions row after row, cut into sequences, checked once."""
+"""Checked labelled sequences, stored one after the other as rows of a matrix."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from cutplane.structured.ascent import CHAINS, Forests
 LabelLoss = Literal["hamming", "share"]
 
 PER_STATE = 0.25
-"""Nanoseconds of an entry or a label before, for each state of a position, because work is divided by it."""
+"""Nanoseconds for an entry of a row or for a previous label, for each state of a position, because threads
+divide work by time."""
 _ROWS = 4096
-"""Rows that are added up together, because a copy of them stays small."""
+"""Rows of a block, because a copy of the block must be small."""
 
 _ALIKE = read_only(np.ones((1, 1)))
 
 
 def as_costs(loss: Any, sizes: Array) -> Array:
-    """Return the cost of a wrong label of each example, which has so many labels, for a checked loss."""
+    """Check the loss, and return the cost of a wrong label in each example with `sizes` labels."""
     if loss not in get_args(LabelLoss):
         raise InvalidInputError(f"loss must be one of {get_args(LabelLoss)}, got {loss!r}.")
     return np.ones(sizes.size) if loss == "hamming" else 1.0 / sizes
 
 
 def as_starts(lengths: Any, n_positions: int) -> Array:
-    """Return where each sequence starts, and where the last one ends, shape (m + 1,)."""
+    """Return the index at which each sequence starts, and the end of the last one, shape (m + 1,)."""
     lengths = as_integers("lengths", [n_positions] if lengths is None else lengths)
     if lengths.ndim != 1 or lengths.size == 0:
         raise InvalidInputError(f"lengths must be a vector of integers, got {lengths!r}.")
@@ -53,7 +54,7 @@ def as_starts(lengths: Any, n_positions: int) -> Array:
 
 
 def stack(X: Any, y: Any = None, lengths: Any = None) -> tuple[Any, Any, Any]:
-    """Return one matrix, one vector of labels and the lengths, from these or from lists of sequences."""
+    """Return a matrix, a vector of labels and lengths, which may be given as lists of sequences."""
     if lengths is not None or not isinstance(X, list | tuple):
         return X, y, lengths
     X = [
@@ -86,7 +87,7 @@ def _shape(part: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Checked sequences: rows X, `labels` as the smallest unsigned integers, and `starts` of m sequences."""
+    """m checked sequences: rows X, `labels` of the smallest unsigned type, and the indices `starts`."""
 
     X: Any
     labels: Array
@@ -109,7 +110,7 @@ class Sequences:
 
     @property
     def dim(self) -> int:
-        """The number of weights: states x features, and states x states."""
+        """The number of weights, states x features plus states x states."""
         return self.n_states * (self.n_features + self.n_states)
 
     def __len__(self) -> int:
@@ -122,12 +123,12 @@ class Sequences:
 
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:
-        """X as compiled passes read it."""
+        """X in the form for compiled passes."""
         return as_rows(self.X)
 
     @cached_property
     def work(self) -> Array:
-        """Nanoseconds that it takes to decode all before each sequence, shape (m + 1,)."""
+        """The cumulative time for decoding the sequences in nanoseconds, shape (m + 1,)."""
         entries = (
             self.X.indptr if sparse.issparse(self.X) else np.arange(self.X.shape[0] + 1) * self.n_features
         )
@@ -135,7 +136,7 @@ class Sequences:
         return PER_STATE * self.n_states * before
 
     def forests(self, costs: Array, weights: Array) -> Forests:
-        """Return the sequences, with their costs of a wrong label and weights, for compiled block steps."""
+        """Return the sequences for compiled block steps, with costs of a wrong label and weights."""
         entries = self.X.nnz if sparse.issparse(self.X) else self.X.size
         return Forests(
             self.rows, _ALIKE, self.starts, CHAINS, self.labels, self.n_states,
@@ -144,16 +145,16 @@ class Sequences:
 
     @cached_property
     def chunks(self) -> Ranges:
-        """Ranges of sequences, each worth a thread."""
+        """Ranges of sequences, each for one thread."""
         return balanced_ranges(self.work, count_chunks(self.work[-1]))
 
     @cached_property
     def sums(self) -> Segments:
-        """Ranges of sequences with a vector of sums each."""
+        """Ranges of sequences, each with its vector of sums."""
         return segments(np.array([0, len(self)]), self.work / self.n_states, self.dim)
 
     def split(self, w: Array) -> tuple[Array, Array]:
-        """Return the emission weights, features x states, and the transition weights, of a vector."""
+        """Split w into the emission weights, features x states, and the transition weights."""
         size = self.n_states * self.n_features
         emissions = w[:size].reshape(self.n_states, -1).T.copy()
         return emissions, w[size:].reshape(self.n_states, -1).copy()
@@ -169,14 +170,14 @@ class Sequences:
         return np.add.reduceat(rows, self.starts[:-1])
 
     def size_of_scores(self, w: Array, weights: Array) -> float:
-        """Return a bound of the weighted sum of the terms of scores."""
+        """Return a bound of the weighted sum of the absolute terms of scores."""
         size = self.n_states * self.n_features
         pairs = np.diff(self.starts) - 1.0
         emissions, transitions = (float(np.abs(part).max()) for part in (w[:size], w[size:]))
         return emissions * float(weights @ self._row_sizes) + transitions * float(weights @ pairs)
 
     def powers(self, w: Array) -> tuple[Any, ...]:
-        """Return the weights of a vector, as the passes of `likelihood_passes` take them."""
+        """Return the weights w in the form for `likelihood_passes`."""
         emissions, transitions = self.split(w)
         top = float(transitions.max())
         powers = np.exp(transitions - top)
@@ -185,7 +186,7 @@ class Sequences:
     def decode(self, w: Array, costs: Array, weights: Array) -> tuple[float, Array]:
         """Return the weighted sum of the largest violations, and the labellings that attain them.
 
-        Each sequence has a cost of a wrong label and a weight.
+        `costs` and `weights` are the cost of a wrong label in each sequence and the weight of the sequence.
         """
         from cutplane.structured.forest_passes import decode
 
@@ -203,7 +204,7 @@ class Sequences:
         return sum(run_chunks(do, self.chunks)), found
 
     def differences(self, terms: Iterable[tuple[Array, Array]]) -> Array:
-        """Return the sum of the features of labellings less the features of the true ones, shape (dim,).
+        """Return the sum of the features of labellings minus the true features, shape (dim,).
 
         Each term is a labelling of all positions, and a factor for each sequence.
         """
@@ -229,6 +230,6 @@ class Sequences:
 
 
 def as_csr_or_dense(X: Any) -> Any:
-    """Return a checked matrix, CSR if it is sparse; a view with gaps is copied, once."""
+    """Check a matrix, and convert sparse ones to CSR; a view with gaps is copied."""
     X = contiguous(as_matrix(X))
     return X.tocsr() if sparse.issparse(X) and X.format != "csr" else X

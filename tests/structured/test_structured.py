@@ -180,7 +180,7 @@ def test_a_wrong_decoder_is_found():
         with pytest.raises(OracleError, match=r"but .* has"):
             check_structured(structured(inference=wrong), labellings)
         assert check_structured(structured(inference=wrong, decoder="inner"), labellings)
-    with pytest.raises(OracleError, match="below that of the true one"):
+    with pytest.raises(OracleError, match="the true labelling has the score 0"):
         structured(inference=lambda x, y, w: (0,) * len(x))(np.ones(DIM) @ np.diag(np.arange(DIM)))
 
 
