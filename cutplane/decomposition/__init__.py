@@ -1,4 +1,4 @@
-"""Decomposition: risks that are optimal values of other problems."""
+"""Decomposition: risks that are optimal values of other optimisation problems."""
 
 from cutplane.decomposition.lagrangian import CvxpySubproblem, LagrangianDual, LinearSubproblem
 from cutplane.decomposition.smps import read_smps

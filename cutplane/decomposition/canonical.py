@@ -1,4 +1,4 @@
-"""The scenarios of a cvxpy problem: as second stages, its canonical form split at x, or written out."""
+"""The scenarios of a cvxpy problem, as second stages (its canonical form split at x) or as one problem."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from cutplane.pieces.validation import Array, as_numbers, as_sparse
 
 
 def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]]) -> list[Stage]:
-    """Return a stage for each scenario; arrays in which scenarios agree are one object.
+    """Return a stage for each scenario; equal arrays of scenarios are one object.
 
     Raises
     ------
     InvalidInputError
-        If the problem is no convex minimisation in which the variable occurs, or a scenario does not fit.
+        If the problem is no convex minimisation that contains the variable, or a scenario is invalid.
     """
     if not isinstance(problem, cp.Problem):
         raise InvalidInputError(f"ValueFunction needs a cvxpy.Problem, got {type(problem).__name__}.")
     as_variables("ValueFunction", variable)
     if not isinstance(problem.objective, cp.Minimize):
-        raise InvalidInputError("ValueFunction needs a problem that minimises; minimise the negative.")
+        raise InvalidInputError("ValueFunction needs a minimisation; minimise the negative objective.")
     if not problem.is_dcp():
-        raise NotConvexError("The problem of a ValueFunction must be convex by cvxpy's rules, in x too.")
+        raise NotConvexError("The problem of a ValueFunction must be convex by cvxpy's rules, also in x.")
     if not any(found is variable for found in problem.variables()):
         raise InvalidInputError(f"The variable {variable.name()} does not occur in the problem.")
     if problem.is_mixed_integer():
         raise InvalidInputError("The problem of a ValueFunction must have continuous variables only.")
     if not scenarios:
-        raise InvalidInputError("ValueFunction needs at least one scenario; [{}] is one without parameters.")
+        raise InvalidInputError("ValueFunction needs at least one scenario; [{}] is one without values.")
     before = {parameter: parameter.value for parameter in problem.parameters()}
     stages: list[Stage] = []
     split = None
@@ -48,7 +48,7 @@ def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]
             unset = [parameter.name() for parameter in before if parameter.value is None]
             if unset:
                 raise InvalidInputError(
-                    f"The parameters {unset} have no value in scenario {number}: name them there."
+                    f"The parameters {unset} have no value in scenario {number}; add their values to it."
                 )
             split = split or _Split(problem, variable)
             stage = split.stage()
@@ -74,8 +74,9 @@ def _assign(scenario: Mapping[Any, Any], number: int) -> None:
 class _Split:
     """The cone programme min 1/2 u'P u + c'u + d with A u + s = b, s in K, split at x, for any parameters.
 
-    By the rules for parameters (DPP) its numbers are affine in them: cvxpy compiles the problem once, and a
-    product with the vector of the parameters gives the numbers of each scenario.
+    By cvxpy's rules for parameters (DPP), the data A, b, c and d are affine in the parameters. Therefore
+    cvxpy compiles the problem once, and a product with the vector of the parameters gives the data of each
+    scenario.
     """
 
     def __init__(self, problem: Any, variable: Any):
@@ -92,12 +93,12 @@ class _Split:
 
     def _compile(self) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about parameters that compile slowly
+            warnings.simplefilter("ignore")  # cvxpy warns if parameters compile slowly
             self._data, _, inverse = self._problem.get_problem_data(cp.CLARABEL)
         self._offset = float(inverse[-1]["offset"])
 
     def stage(self) -> Stage:
-        """Return the stage for the present values of the parameters."""
+        """Return the stage for the current values of the parameters."""
         if self._affine is not None:
             A, b, c, constant = self._affine.numbers()
         else:
@@ -116,7 +117,7 @@ class _Split:
 
 
 class _Affine:
-    """The numbers of a compiled problem: a matrix of cvxpy times the vector of its parameters."""
+    """The data of a compiled problem, computed as a matrix of cvxpy times the vector of the parameters."""
 
     def __init__(self, programme: Any):
         self._programme = programme
@@ -126,7 +127,7 @@ class _Affine:
 
     @classmethod
     def of(cls, problem: Any, data: Any) -> _Affine | None:
-        """Return None if parameters were evaluated first, or are in the quadratic form."""
+        """Return None if cvxpy evaluates parameters first, or the quadratic form contains parameters."""
         programme = data["param_prob"]
         stated = {parameter.id for parameter in problem.parameters()}
         compiled = {parameter.id for parameter in getattr(programme, "parameters", [])}
@@ -141,7 +142,7 @@ class _Affine:
         return self if same else None
 
     def numbers(self) -> tuple[Any, Array, Array, float]:
-        """Return A, b, c and d for the present values; A is the same object while its numbers are."""
+        """Return A, b, c and d for the current values; A is the same object as long as it does not change."""
         vector = np.ones(self._rows.shape[1])
         for parameter in self._programme.parameters:
             start = self._programme.param_id_to_col[parameter.id]
@@ -160,7 +161,7 @@ class _Affine:
 
 
 class _LinearRows:
-    """The rows of a linear stage, for any sides: those with a single y and no x are bounds."""
+    """The rows of a linear stage for any right-hand sides; rows with a single y and no x become bounds."""
 
     def __init__(self, A: Any, mine: Array, others: Array, equations: int):
         T, W = sparse.csr_array(A[:, mine]), sparse.csr_array(A[:, others])
@@ -173,7 +174,7 @@ class _LinearRows:
         self._T, self._W = T[self._kept], W[self._kept]
 
     def stage(self, b: Array, first_cost: Array, cost: Array, constant: float) -> LinearStage:
-        """Return the stage with these numbers."""
+        """Return the stage with the given data."""
         lower, upper = np.full(cost.size, -np.inf), np.full(cost.size, np.inf)
         single, columns = self._single, self._single.col
         sides = b[self._bounds][single.row] / single.data
@@ -186,7 +187,7 @@ class _LinearRows:
 
 
 def _sharing(stage: Any, first: Any) -> Any:
-    """Return a stage that holds the arrays of the first one where they are equal."""
+    """Replace the arrays of a stage that are equal to arrays of the first stage by those objects."""
     if type(stage) is not type(first):
         return stage
     pairs = [(field.name, getattr(first, field.name)) for field in fields(stage)]
@@ -201,7 +202,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def written_out(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]], weights: Array) -> Any:
-    """Return the problem of all scenarios in `variable` and copies of the other variables."""
+    """Return the problem of all scenarios, with `variable` and a copy of the other variables for each."""
     objective, constraints = 0, []
     for scenario, weight in zip(scenarios, weights.tolist(), strict=True):
         values = {parameter: parameter.value for parameter in problem.parameters()} | dict(scenario)
@@ -221,7 +222,7 @@ def written_out(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, An
 
 
 def linear_written_out(stages: Sequence[Any], weights: Array, x: Any = None) -> Any:
-    """Return the problem of linear stages in x and a variable for each of them."""
+    """Return the problem of all linear stages, with x and a variable y for each stage."""
     x = cp.Variable(stages[0].first_cost.size, name="x") if x is None else x
     objective, constraints = 0, []
     for stage, weight in zip(stages, weights.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Second stages that are cone programmes, solved by Clarabel; their cuts, from dual points of the cone."""
+"""Second stages that are cone programmes, solved by Clarabel, with cuts from dual points of the cone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from cutplane.sets.base import HalfSpace
 
 _solver: Any = clarabel  # type checkers do not find its names
 _TOLERANCES = 1e-10, 1e-8, 1e-6
-"""Tolerances of Clarabel for costs of the size of 1, tried in turn because cuts hold at any of them."""
+"""Tolerances of Clarabel for costs scaled to about 1, tried in this order because cuts are valid for each of
+them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +32,12 @@ class ConicStage:
     Attributes
     ----------
     A, P : csc_array
-        P is symmetric, both triangles.
+        P is symmetric, with both triangles stored.
     b, c : ndarray
     dims : cvxpy ConeDims
-        K.
+        The cone K.
     mine, others : ndarray of int
-        The columns of x and of y.
+        The columns of x, and the columns of y.
     constant : float
     """
 
@@ -51,19 +52,20 @@ class ConicStage:
 
     @property
     def n_multipliers(self) -> int:
-        """One for each row, and x and y, where the quadratic part is linearised."""
+        """One multiplier for each row, and the point u at which the quadratic part is linearised."""
         return self.b.size + self.c.size
 
     @cached_property
     def size(self) -> float:
-        """The largest right-hand side, at least 1."""
+        """The largest absolute right-hand side, at least 1."""
         return max(1.0, float(np.abs(self.b).max(initial=0.0)))
 
     def cut(self, multipliers: Array) -> tuple[Array, float]:
-        """Return slope and offset of a cut, which holds for any z, projected into the dual cone, and any u.
+        """Return the slope and the offset of a cut, which is valid for any multipliers (z, u).
 
-        With r = c + P u + A'z they are r_x and ``constant - 1/2 u'P u - b'z``, less the residual r_y times a
-        bound of y: ten times the largest entry of u and of b.
+        z is first projected onto the dual cone. With r = c + P u + A'z, the slope is r_x, and the offset is
+        ``constant - 1/2 u'P u - b'z`` minus the residual |r_y| times a bound of y, ten times the largest
+        entry of u and b.
         """
         z, u = np.split(multipliers, [self.b.size])
         z = into_dual_cone(z, self.dims, upper=True)
@@ -74,7 +76,7 @@ class ConicStage:
         return residual[self.mine], self.constant - 0.5 * float(u @ Pu) - float(self.b @ z) - charge
 
     def elastic(self) -> ConicStage:
-        """Return the stage that minimises the shift of b into K, and of the equations in both directions."""
+        """Return the stage that minimises the shifts of b which make the constraints feasible."""
         zero, head, columns = self.dims.zero, self.dims.zero + self.dims.nonneg, self.c.size
         moves = 2 * zero + 1
         unit = sparse.eye_array(self.b.size, zero)
@@ -95,7 +97,7 @@ class ConicStage:
         )
 
     def relaxed(self, moves: Array) -> ConicStage:
-        """Return the stage with b shifted by twice the solution of the elastic one, and a little more."""
+        """Return the stage with b shifted by slightly more than twice the elastic stage's `moves`."""
         more, less, into = moves[: self.dims.zero], moves[self.dims.zero : -1], moves[-1]
         b = self.b + (2.0 * max(into, 0.0) + self.size * FEASIBLE) * _interior(self.dims)
         b[: self.dims.zero] += less - more
@@ -107,7 +109,7 @@ class ConicStage:
 
 
 def solve(stage: ConicStage, x: Array) -> Answer:
-    """Return the solution at x; or a half-space, if the elastic stage has none without shifts there."""
+    """Return the solution at x, or a half-space if the elastic stage proves that there is none."""
     found = _optimum(stage, x)
     if found is None:
         elastic = stage.elastic()
@@ -119,7 +121,7 @@ def solve(stage: ConicStage, x: Array) -> Answer:
                 return HalfSpace(slope, -offset)
             found = _optimum(stage.relaxed(shifted[elastic.b.size + stage.c.size :]), x)
     if found is None:
-        raise OracleError("The second stage could not be solved by Clarabel; is it bounded below?")
+        raise OracleError("Clarabel could not solve the second stage; check that it is bounded below.")
     multipliers, charge = found
     u = multipliers[stage.b.size :]
     value = stage.constant + float(stage.c @ u) + 0.5 * float(u @ (stage.P @ u))
@@ -127,9 +129,9 @@ def solve(stage: ConicStage, x: Array) -> Answer:
 
 
 def _optimum(stage: ConicStage, x: Array) -> tuple[Array, float] | None:
-    """Return the multipliers of the rows and u = (x, y) at x, and the violation of y at the multipliers.
+    """Return the multipliers (z, u) at x, and the violation of the rows weighted by the multipliers.
 
-    None if Clarabel finds no solution.
+    Return None if Clarabel finds no solution.
     """
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -154,7 +156,7 @@ def _optimum(stage: ConicStage, x: Array) -> tuple[Array, float] | None:
 
 
 def _interior(dims: Any) -> Array:
-    """Return an interior point of K, and 0 for its equations."""
+    """Return an interior point of K, with 0 for equations."""
     parts = [np.zeros(dims.zero), np.ones(dims.nonneg)]
     parts += [np.eye(1, size)[0] for size in dims.soc]
     for size in dims.psd:

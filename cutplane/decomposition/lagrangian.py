@@ -1,4 +1,4 @@
-"""Lagrangian duals: subproblems that share constraints, which prices separate."""
+"""Lagrangian duals of problems with coupling constraints, which separate into subproblems."""
 
 from __future__ import annotations
 
@@ -23,44 +23,45 @@ from cutplane.sets.box import Box
 Subproblem = Callable[[Array], Any]
 
 _SENSES = {"==": (-np.inf, np.inf), "<=": (0.0, np.inf), ">=": (-np.inf, 0.0)}
-"""The signs that multipliers of a constraint may have."""
+"""Bounds of the multiplier of a constraint."""
 _LARGE = 2.0**10
-"""Size of the costs that HiGHS is given, because it stops 1e-6 above the optimum, a 1e-9 th of it."""
+"""Size to which costs are scaled for HiGHS, because its absolute tolerance 1e-6 is then 1e-9 of the costs."""
 
 
 class LagrangianDual(Risk):
     r"""f(u) = <b, u> - sum_k min over x_k in X_k of <c_k + A_k' u, x_k>, minus the Lagrangian dual function.
 
-    The dual of
+    It is the dual of
+
 
     .. math:: \min \sum_k \langle c_k, x_k\rangle \quad\text{subject to}\quad \sum_k A_k x_k = b \;(\text{or}
               \le b, \ge b), \quad x_k \in X_k .
 
-    Each -f(u) is a lower bound of its optimal value; the largest, minus the minimum of f, is that over the
-    convex hulls of the X_k [1]_. Every subproblem is a block with its cuts, and returns its solution:
-    `Result.primal` averages the solutions by the multipliers of the cuts, as a Dantzig-Wolfe master averages
-    its columns, so that the averages satisfy the coupling constraints; `infeasibility` says how well.
+    Each -f(u) is a lower bound of the optimal value. The largest such bound is the optimal value over the
+    convex hulls of the X_k [1]_. Each subproblem is a block of cuts and returns its solution. `Result.primal`
+    averages the solutions with the multipliers of the cuts as weights, like the columns of a Dantzig-Wolfe
+    master. Therefore the averages satisfy the coupling constraints; `infeasibility` measures the violation.
 
     Parameters
     ----------
     subproblems : sequence of callable, or one
-        Each takes ``prices``, the vector c_k + A_k'u, and returns a minimiser x_k of <prices, x_k> over X_k;
-        or a pair of the least value and x_k, if that has other terms. `LinearSubproblem` and
-        `CvxpySubproblem` are such.
+        A subproblem maps ``prices``, the vector c_k + A_k'u, to a minimiser x_k of <prices, x_k> over X_k. If
+        the objective has other terms, it returns the pair of the least value and x_k. Examples are
+        `LinearSubproblem` and `CvxpySubproblem`.
     coupling : sequence of array_like or sparse matrix of shape (m, n_k), or one of shape (m, sum of n_k)
-        The A_k. One matrix is split by the sizes of the subproblems, if these have an attribute ``size``,
-        else into equal parts.
+        The A_k. A single matrix is split by the attributes ``size`` of the subproblems if they exist, else
+        into equal parts.
     rhs : array_like of shape (m,)
-        b.
+        The vector b.
     sense : str or sequence of m str, default "=="
-        Of the coupling constraints: "==", "<=" or ">=". It gives u its sign: see `domain`.
+        The sense of the coupling constraints, "==", "<=" or ">=", which determines the signs of u.
     costs : sequence of array_like of shape (n_k,), optional
-        The c_k, if the subproblems do not hold costs.
+        The c_k, if the subproblems do not contain costs.
 
     Attributes
     ----------
     dim, n_blocks : int
-        Numbers of coupling constraints, and of subproblems.
+        The numbers of coupling constraints and of subproblems.
 
     References
     ----------
@@ -69,7 +70,7 @@ class LagrangianDual(Risk):
 
     Examples
     --------
-    Two machines make at least three of a product; the first may make two, at 1 each, the second two at 3.
+    Two machines make at least three units of a product. Each makes at most two, at a cost of 1 or 3 per unit.
 
     >>> import numpy as np, cutplane as cut
     >>> from cutplane.decomposition import LinearSubproblem
@@ -93,7 +94,7 @@ class LagrangianDual(Risk):
         self.subproblems = (subproblems,) if callable(subproblems) else tuple(subproblems)
         wrong = [each for each in self.subproblems if not callable(each)]
         if wrong or not self.subproblems:
-            raise InvalidInputError(f"A subproblem must be a function prices -> solution, got {wrong[:1]}.")
+            raise InvalidInputError(f"A subproblem must be a function (prices) -> x, got {wrong[:1]}.")
         self.rhs = as_vector("rhs", rhs)
         self.dim, self.n_blocks = self.rhs.size, len(self.subproblems)
         self.coupling = _split(coupling, self.subproblems, self.dim)
@@ -113,7 +114,7 @@ class LagrangianDual(Risk):
 
     @cached_property
     def domain(self) -> FeasibleSet:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The multipliers whose signs fit the senses: u >= 0 for "<=", u <= 0 for ">="."""
+        """The multipliers with signs according to the senses: u >= 0 for "<=", u <= 0 for ">="."""
         return Box(*self._signs)
 
     @property
@@ -135,7 +136,7 @@ class LagrangianDual(Risk):
         return values, slopes, solutions if self.n_blocks > 1 else solutions[0]
 
     def infeasibility(self, primal: Any) -> float:
-        """Return the largest violation of a coupling constraint by solutions of the subproblems.
+        """Return the largest violation of a coupling constraint by given solutions of the subproblems.
 
         Parameters
         ----------
@@ -156,14 +157,14 @@ def _answer(solve: Subproblem, prices: Array) -> tuple[float, Array]:
     x = np.array(solution, dtype=np.float64)
     if x.shape != prices.shape:
         raise OracleError(
-            f"A subproblem must return its solution, of shape {prices.shape}, or the least value and it; got "
-            f"shape {x.shape}."
+            f"A subproblem must return a solution x of shape {prices.shape}, or the pair (least value, x); "
+            f"got shape {x.shape}."
         )
     return float(prices @ x) if value is None else float(value), x
 
 
 def _split(coupling: Any, subproblems: Sequence[Any], rows: int) -> tuple[Any, ...]:
-    """Return the matrix of each subproblem."""
+    """Return the coupling matrix of each subproblem."""
     parts: Any = list(coupling) if isinstance(coupling, list | tuple) else None
     if parts is None or (np.ndim(parts[0]) < 2 and not sparse.issparse(parts[0])):
         whole = as_matrix("coupling", coupling)
@@ -187,16 +188,16 @@ def _split(coupling: Any, subproblems: Sequence[Any], rows: int) -> tuple[Any, .
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearSubproblem:
-    """prices -> min <c + prices, x> with row_lower <= A x <= row_upper, lower <= x <= upper, some x integer.
+    """The subproblem min <c + prices, x> with row_lower <= A x <= row_upper, lower <= x <= upper.
 
-    HiGHS solves it, a mixed-integer one to a gap of 0.
+    Some x may be integers. HiGHS solves the subproblem, with a gap of 0 if there are integers.
 
     Parameters
     ----------
     c : array_like of shape (n,)
-        Costs.
+        The costs.
     A : array_like or sparse matrix of shape (rows, n), optional
-        By default there are no rows.
+        By default there are no row constraints.
     row_lower, row_upper : float or array_like of shape (rows,), default -inf and inf
     lower, upper : float or array_like of shape (n,), default 0 and inf
         The programme must be bounded for all prices.
@@ -243,7 +244,7 @@ class LinearSubproblem:
         return f"LinearSubproblem({kind}, {self.size} variables)"
 
     def __call__(self, prices: Array) -> tuple[float, Array]:
-        """Return the least value, and where it is."""
+        """Return the least value and a minimiser."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         costs = self.c + prices
@@ -262,14 +263,14 @@ class LinearSubproblem:
 
 
 class CvxpySubproblem:
-    """prices -> the least value of a cvxpy problem plus <prices, x>, and its x.
+    """A subproblem given by a cvxpy problem, whose objective plus <prices, x> is minimised.
 
     Parameters
     ----------
     problem : cvxpy.Problem
-        A minimisation, bounded for all prices.
+        A minimisation that is bounded for all prices.
     variable : cvxpy.Variable
-        x, of any shape, row after row.
+        The variable x of any shape, flattened row by row.
     **options
         Passed to cvxpy's ``solve``.
 
@@ -300,7 +301,7 @@ class CvxpySubproblem:
         return f"CvxpySubproblem({self._variable.name()}, {self.size} variables)"
 
     def __call__(self, prices: Array) -> tuple[float, Array]:
-        """Return the least value, and where it is."""
+        """Return the least value and a minimiser."""
         self._prices.value = prices
         self._problem.solve(**self._options)
         if self._variable.value is None:

@@ -1,4 +1,4 @@
-"""Linear programmes from MPS files, of which every line is read or refused."""
+"""Linear programmes from MPS files; every line of a file is read or refused."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from cutplane.pieces.validation import Array
 T = TypeVar("T")
 
 _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
-"""Columns of the fields of a line in the fixed format, because names may contain blanks there."""
+"""Columns of the fields of a line in the fixed format, because names may contain blanks in it."""
 _INFINITE = 1e20
-"""The size from which a bound is infinite, because writers of MPS files without inf write 1e20 or 1e30."""
+"""Absolute value from which a bound is infinite, because MPS files contain 1e20 or 1e30 instead of inf."""
 _LARGEST = 1e15
-"""The size from which numbers other than bounds are refused, because HiGHS takes no such coefficients."""
+"""Absolute value from which other numbers are refused, because HiGHS accepts no such coefficients."""
 _SENSES = {"MIN": 1.0, "MINIMIZE": 1.0, "MINIMISE": 1.0, "MAX": -1.0, "MAXIMIZE": -1.0, "MAXIMISE": -1.0}
 _INTEGER = "BV", "LI", "UI"
 _SEMICONTINUOUS = "SC", "SI"
 _BOUNDS = {"FR": (-math.inf, math.inf), "BV": (0.0, 1.0), "MI": (-math.inf, None), "PL": (None, math.inf)}
-"""The lower and the upper bound of the types that have no number."""
+"""The lower and the upper bound of bound types without a number."""
 
 
 class MpsLine(NamedTuple):
-    """The words of a line of a file; a line that begins a section is not indented."""
+    """The words of a line of a file; a line is not indented if it begins a section."""
 
     file: Lines
     number: int
@@ -48,7 +48,7 @@ class MpsLine(NamedTuple):
         self.file.fail(self.number, reason)
 
     def value(self, word: str, *, infinite: bool = False) -> float:
-        """Return a word of this line as a number."""
+        """Convert a word of this line to a number."""
         try:
             value = float("nan" if "_" in word or not word.isascii() else word.upper().replace("D", "E"))
         except ValueError:
@@ -56,12 +56,12 @@ class MpsLine(NamedTuple):
         if math.isnan(value) or (math.isinf(value) and not infinite):
             self.fail(f"{word!r} in '{self}' is no {'' if infinite else 'finite '}number")
         if abs(value) >= _LARGEST and not infinite:
-            self.fail(f"{word} in '{self}' is {_LARGEST:g} or more in size; change the units")
+            self.fail(f"{word} in '{self}' has an absolute value of {_LARGEST:g} or more; change the units")
         return value
 
 
 class Lines:
-    """The lines of a file in the format of MPS that are no comments; the last one must be ENDATA.
+    """The lines of a file in MPS format without comments; the last one must be ENDATA.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Lines:
         self._failed = 0
 
     def parsed(self, parse: Callable[[Iterator[MpsLine]], T]) -> T:
-        """Return the answer of `parse` to the lines in the free format, or else in the fixed one."""
+        """Apply `parse` to the lines in the free format and, if this fails, in the fixed format."""
         try:
             return parse(self._of(str.split))
         except InvalidInputError as error:
@@ -115,7 +115,7 @@ class Lines:
 
 
 def _fields(text: str) -> list[str] | None:
-    """Return the fields of a line in the fixed format without the blank ones, None if it is not in it."""
+    """Return the nonblank fields of a line in the fixed format; None if the line has another format."""
     between = [text[high:low] for (_, high), (low, _) in zip(((0, 0), *_FIELDS), _FIELDS, strict=False)]
     numbers = any(" " in text[low:high].strip() for low, high in (_FIELDS[3], _FIELDS[5]))
     if numbers or "\t" in text or any(part.strip() for part in [*between, text[_FIELDS[-1][1] :]]):
@@ -124,7 +124,7 @@ def _fields(text: str) -> list[str] | None:
 
 
 def warn(message: str) -> None:
-    """Warn the caller of the reader."""
+    """Warn with the location of the reader's caller."""
     warnings.warn(message, UserWarning, stacklevel=4)
 
 
@@ -136,13 +136,13 @@ class LinearProgramme:
     ----------
     rows, columns : dict of str to int
     objective : str
-        The row of the costs.
+        The name of the row of costs.
     sides : set of str
         The names of the right-hand side.
     sign : float
-        1 for a programme that minimises, -1 for one that maximises.
+        1 for a minimisation, -1 for a maximisation.
     unused : list of str
-        Rows of type N after the objective, which constrain nothing.
+        Further rows of type N, which are no constraints.
     """
 
     rows: dict[str, int]
@@ -161,12 +161,12 @@ class LinearProgramme:
 
 
 class MpsReader:
-    """Reads the lines of an MPS file, section by section.
+    """Reads the sections of an MPS file.
 
     Parameters
     ----------
     relax : bool
-        Whether columns that are integer are taken to be continuous; refused otherwise.
+        Whether integer columns become continuous; otherwise they are refused.
     """
 
     def __init__(self, relax: bool):
@@ -205,8 +205,8 @@ class MpsReader:
             sections = ["NAME", *readers, "ENDATA"]
             if name not in sections:
                 line.fail(
-                    f"the section {name} is not read, {', '.join(sections)} are; lines of data begin with a "
-                    "blank"
+                    f"the section {name} is not supported, only {', '.join(sections)}; lines of data begin "
+                    "with a blank"
                 )
             if name in done:
                 line.fail(f"there is a second section {name}")
@@ -242,7 +242,7 @@ class MpsReader:
         if more[:1] == ["'MARKER'"]:
             begins = more[1:] == ["'INTORG'"]
             if begins == self.within or more[1:] not in (["'INTORG'"], ["'INTEND'"]):
-                line.fail(f"the marker '{line}' is not read: INTORG and then INTEND are")
+                line.fail(f"the marker '{line}' is not supported, only INTORG and then INTEND")
             self.within = begins
             return
         if name != self.last and name in self.columns:
@@ -257,7 +257,7 @@ class MpsReader:
             self.entries[row, name] = value
 
     def _pairs(self, line: MpsLine, words: list[str]) -> Iterator[tuple[str, float]]:
-        """Yield the one or two rows of a line, and their numbers."""
+        """Yield the one or two rows of a line with their numbers."""
         if len(words) not in (2, 4):
             line.fail(f"'{line}' must have one or two pairs of a row and a number")
         for row, word in zip(words[::2], words[1::2], strict=True):
@@ -266,7 +266,7 @@ class MpsReader:
             yield row, line.value(word)
 
     def _unnamed(self, kind: str, line: MpsLine, words: list[str], named: bool) -> list[str]:
-        """Return the words without the name of the set of right-hand sides, ranges or bounds."""
+        """Remove the name of the set of right-hand sides, ranges or bounds from the words."""
         name = words[0] if named else ""
         if self.sets.setdefault(kind, name) != name:
             line.fail(f"there is a second {kind}, {name!r}; keep one of them")
@@ -286,10 +286,10 @@ class MpsReader:
         kind, *words = line.words
         kind = kind.upper()
         if kind not in ("LO", "UP", "FX", *_BOUNDS, *_INTEGER, *_SEMICONTINUOUS):
-            line.fail(f"the bound {kind!r} is not read; LO, UP, FX, FR, MI and PL are")
+            line.fail(f"the bound {kind!r} is not supported, only LO, UP, FX, FR, MI and PL")
         if kind in _BOUNDS and words:
             if len(words) == 3 or (len(words) == 2 and words[1] not in self.columns):
-                line.value(words.pop(), infinite=True)  # it has no meaning
+                line.value(words.pop(), infinite=True)  # a number without meaning
             words = [*words, "0"]
         if len(words) not in (2, 3):
             line.fail(f"the bound '{line}' must be a type, a name, a column and a number")
@@ -307,7 +307,7 @@ class MpsReader:
             if bound is None:
                 continue
             if bound == (-math.inf if is_upper else math.inf):
-                line.fail(f"the bound '{line}' has no number within it")
+                line.fail(f"the bound '{line}' excludes every number")
             if (column, is_upper) in self.bounds:
                 line.fail(f"the column {column!r} has two {'upper' if is_upper else 'lower'} bounds")
             self.bounds[column, is_upper] = bound
@@ -317,8 +317,8 @@ class MpsReader:
         self.integer.setdefault(column, line)
         if not self.relax:
             line.fail(
-                f"the column {column!r} is integer, and only continuous ones are read; pass relax=True to "
-                "drop that columns are integer"
+                f"the column {column!r} is integer, but only continuous columns are supported; pass "
+                "relax=True to make columns continuous"
             )
 
     def _programme(self, end: MpsLine, sensed: bool) -> LinearProgramme:
@@ -374,16 +374,16 @@ class MpsReader:
         for column, j in self.columns.items():
             if column in self.integer and column not in self.bounded:
                 self.integer[column].fail(
-                    f"the integer column {column!r} has no bounds, where some readers take the upper bound 1 "
-                    "and others inf; give it one"
+                    f"the integer column {column!r} has no bounds; add an upper bound, because some readers "
+                    "assume 1 and others inf"
                 )
             if upper[j] < 0.0 and (column, False) not in self.bounds:
                 self.bounded[column].fail(
-                    f"the column {column!r} has the upper bound {upper[j]:g} and none below, where some "
-                    "readers take the lower bound 0 and others -inf; give it one"
+                    f"the column {column!r} has the upper bound {upper[j]:g} and no lower bound; add one, "
+                    "because some readers assume 0 and others -inf"
                 )
             if lower[j] > upper[j]:
                 self.bounded[column].fail(
-                    f"the lower bound {lower[j]:g} of {column!r} is above the upper one, {upper[j]:g}"
+                    f"the lower bound {lower[j]:g} of {column!r} is above the upper bound {upper[j]:g}"
                 )
         return lower, upper

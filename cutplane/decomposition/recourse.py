@@ -1,4 +1,4 @@
-"""Linear second stages in one HiGHS model, which goes from one to the next by the dual simplex method."""
+"""Linear second stages, solved one after the other in one HiGHS model by the dual simplex method."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 _ENTRIES = 50_000
-"""Numbers of the dense inverses that are stored, because a product with more takes a quarter of the 0.2 ms in
-which HiGHS finds that there is nothing to do."""
+"""Largest number of entries of the stored dense inverses, because a product with more takes a quarter of the
+0.2 ms that HiGHS needs to confirm an optimal basis."""
 _SHARE = 4
-"""Attempts of which one has to find a basis, because an attempt costs a quarter of a linear programme."""
+"""Attempts per success up to which stored bases are tried, because an attempt costs a quarter of a linear
+programme."""
 _FIRST = 100
-"""Attempts before that share counts, because the first bases have to be found."""
+"""Attempts before the success rate is considered, because the first bases must be collected."""
 _TIGHT = 1e-9
-"""Violation that a solution may have, because it is HiGHS's tolerance."""
+"""Accepted violation of a solution, because HiGHS has this tolerance."""
 
 
 class LinearRecourse:
-    """(stage, x) -> its solution at x, or a half-space that cuts x off.
+    """A function (stage, x) -> the solution at x, or a half-space that separates x.
 
-    HiGHS is given costs of the size of 1, because its tolerances are absolute.
+    Costs are scaled to about 1 for HiGHS, because its tolerances are absolute.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class LinearRecourse:
         self._bases: KnownBases | None = None
 
     def __call__(self, stage: LinearStage, x: Array) -> Answer:
-        """Solve; see `Stage.solver`."""
+        """Solve a stage at x; see `Stage.solver`."""
         form = stage.form(x)
         if self._bases is None or not self._bases.fit(stage):
             self._bases = KnownBases(stage)
@@ -63,7 +64,7 @@ class LinearRecourse:
         )
 
     def _solve(self, stage: LinearStage, form: LinearForm) -> tuple[MasterStatus, str]:
-        last, self._stage = self._stage, stage  # from the last basis, whose cuts say more than older ones
+        last, self._stage = self._stage, stage  # HiGHS starts from the last basis
         if last is None or stage.cost is not last.cost:
             self._unit = unit_of(float(np.abs(stage.cost).max(initial=0.0)))
         if last is None or stage.W is not last.W:
@@ -82,9 +83,9 @@ class LinearRecourse:
         return stage.solved(form, x, np.array(solution.col_value), self._unit * np.array(solution.row_dual))
 
     def _cut_off(self, stage: LinearStage, form: LinearForm, x: Array) -> Answer:
-        """Return a half-space from the least sum of violations; or a solution, if that is rounding.
+        """Return a half-space from the least sum of violations, or a solution if the sum is a rounding error.
 
-        The sum is minimised from scratch, so that the same x gives the same half-space.
+        The sum is minimised in a new model, so that the same x gives the same half-space.
         """
         crossing = float((stage.lower - stage.upper).max(initial=0.0))
         if crossing > 0.0:
@@ -103,16 +104,16 @@ class LinearRecourse:
         relaxed = replace(form, row_lower=form.row_lower - below, row_upper=form.row_upper + above)
         status, message = self._solve(stage, relaxed)
         if status is not MasterStatus.SOLVED:
-            raise OracleError(f"The second stage could not be solved where it barely has a y. {message}")
+            raise OracleError(f"The second stage could not be solved where it is barely feasible. {message}")
         return self._solved(stage, relaxed, x)
 
 
 class KnownBases:
-    """The optimal bases found so far for stages with one W, costs and bounds.
+    """The optimal bases found so far for stages with the same W, costs and bounds.
 
-    Whether a basis is optimal for other sides of the rows depends on their signs alone: it stays dual
-    feasible, so that it is optimal where its solution is feasible. That takes a product with its inverse
-    instead of a linear programme ("bunching" [1]_).
+    A basis stays dual feasible if only the sides of the rows change. Therefore it is optimal if its solution
+    is feasible. Testing this takes a product with the inverse instead of a linear programme ("bunching"
+    [1]_).
 
     References
     ----------
@@ -135,11 +136,11 @@ class KnownBases:
         return self._room > 0 and self._attempts <= _FIRST + _SHARE * self._successes
 
     def fit(self, stage: LinearStage) -> bool:
-        """Return whether a stage has the same matrix, costs and bounds."""
+        """Return whether a stage has this matrix, costs and bounds."""
         return all(mine is its for mine, its in zip(self._shared, _shared(stage), strict=True))
 
     def solve(self, stage: LinearStage, form: LinearForm, x: Array) -> SolvedStage | None:
-        """Return the solution at a stored basis that is feasible; None if there is none."""
+        """Return the solution of a stored basis that is feasible; None if there is none."""
         count = len(self._multipliers)
         if not count or not self._worthwhile or _row_kinds(form) != self._kinds:
             return None
@@ -158,7 +159,7 @@ class KnownBases:
         return stage.solved(form, x, ys[place], self._multipliers[place])
 
     def add(self, model: Any, form: LinearForm, multipliers: Array) -> None:
-        """Store the last basis of HiGHS, in place of the oldest one if there are too many."""
+        """Store the last basis of HiGHS; if there are too many, it replaces the oldest one."""
         if not self._worthwhile:
             return
         kinds = _row_kinds(form)
@@ -182,13 +183,13 @@ def _shared(stage: LinearStage) -> tuple[Any, ...]:
 
 
 def _row_kinds(form: LinearForm) -> bytes:
-    """Return which rows are equations, and which have a side below, and above."""
+    """Return which rows are equations, have a lower side, and have an upper side."""
     equations = form.row_lower == form.row_upper
     return np.stack([equations, np.isfinite(form.row_lower), np.isfinite(form.row_upper)]).tobytes()
 
 
 def _inverse(model: Any, form: LinearForm, W: Array) -> tuple[Array, Array] | None:
-    """Return M and m such that M @ (lower sides, upper sides) + m is the y of the present basis."""
+    """Return M and m such that M @ (lower sides, upper sides) + m is the y of the current basis."""
     status = highspy.HighsBasisStatus
     basis = model.getBasis()
     of_columns, of_rows = list(basis.col_status), list(basis.row_status)

@@ -1,4 +1,4 @@
-"""Two-stage programmes from SMPS files: core, time and stoch."""
+"""Two-stage programmes from SMPS files (core, time and stoch)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _HEADS = {
     "BLOCKS": ("BL", 4, "a block, a period and a probability"),
     "SCENARIOS": ("SC", 5, "a name, its parent, a probability and a period"),
 }
-"""The first word and the length of the lines that begin an outcome, and their other words."""
+"""The first word and the number of words of lines that begin an outcome, and their other words."""
 _DIGITS = 1e-3
-"""Error of a sum of probabilities that is accepted, because files round each to a few digits."""
+"""Accepted error of a sum of probabilities, because files round them to a few digits."""
 _EXACT = 1e-9
-"""Error that is no reason for a warning, because probabilities in binary digits are rounded."""
+"""Error of a sum of probabilities without a warning, because binary numbers have such errors."""
 
 
 def read_smps(
@@ -39,43 +39,43 @@ def read_smps(
 ) -> TwoStageProgram:
     r"""Read a linear two-stage stochastic programme in the SMPS format [1]_.
 
-    Every line of the files is read or refused. Words are separated by blanks, or, where names contain blanks,
-    in the columns of the fixed format, with a warning. A bound of size 1e20 or more is infinite.
+    Every line of the files is read or refused. Words are separated by blanks. If names contain blanks, the
+    columns of the fixed format are used, with a warning. A bound with an absolute value of 1e20 or more is
+    infinite.
 
     Parameters
     ----------
     core : str or Path
-        The programme without randomness, an MPS file with the sections NAME, OBJSENSE, ROWS, COLUMNS, RHS,
-        RANGES and BOUNDS.
+        The deterministic programme, an MPS file with the sections NAME, OBJSENSE, ROWS, COLUMNS, RHS, RANGES
+        and BOUNDS.
     time : str or Path, optional
-        Where the second stage begins, in the order of the core; by default the file beside the core with
-        the ending ``.tim`` or ``.time``.
+        The file with the first column and row of each stage; by default the path of the core with the suffix
+        ``.tim`` or ``.time``.
     stoch : str or Path, optional
-        The random entries, with sections ``INDEP DISCRETE``, ``BLOCKS DISCRETE`` or ``SCENARIOS DISCRETE``
-        whose values replace those of the core; by default the file beside the core with the ending ``.sto``,
+        The random entries, in sections ``INDEP DISCRETE``, ``BLOCKS DISCRETE`` or ``SCENARIOS DISCRETE``,
+        whose values replace values of the core; by default the path of the core with the suffix ``.sto``,
         ``.stoch`` or ``.stoc``.
     relax : bool, default False
-        Whether to drop that columns are integer, which is refused by default.
+        Whether integer columns become continuous; by default they are refused.
 
     Returns
     -------
     TwoStageProgram
-        ``program.problem(n=100, seed=0).solve()`` solves it for 100 scenarios. With ``OBJSENSE MAX`` that is
-        the minimisation of the negative: its `sign` is -1.
+        ``program.problem(n=100, seed=0).solve()`` solves it for 100 scenarios. With ``OBJSENSE MAX`` the
+        negative is minimised, and `sign` is -1.
 
     Raises
     ------
     InvalidInputError
-        If a file is not as above; the message names it and the line.
+        If a file is invalid; the message names the file and the line.
     FileNotFoundError
-        If there is no such file.
+        If a file does not exist.
 
     Warns
     -----
     UserWarning
-        If names contain blanks, if the core maximises, if it has rows of type N besides the objective, which
-        constrain nothing, if a random coefficient has no place in the core, or if probabilities sum to 1 only
-        up to rounding.
+        If names contain blanks, the core is a maximisation, it has rows of type N other than the objective, a
+        random coefficient is not in the core, or probabilities sum to 1 only up to rounding.
 
     References
     ----------
@@ -103,7 +103,7 @@ def read_smps(
     stoch = _beside(core, _STOCH) if stoch is None else stoch
     whole = Lines(core).parsed(lambda lines: MpsReader(relax).read(lines))
     if whole.sign < 0.0:
-        warn(f"{core} maximises: problem() minimises the negative, so that the maximum is -result.objective.")
+        warn(f"{core} maximises: problem() minimises the negative, so the maximum is -result.objective.")
     if whole.unused:
         warn(f"{core}: the rows {whole.unused} of type N are not used; {whole.objective!r} is the objective.")
     dim, head, periods = Lines(time).parsed(partial(_read_time, whole))
@@ -151,7 +151,7 @@ def _beside(core: str | Path, endings: tuple[str, ...]) -> Path:
     for ending in endings:
         if Path(core).with_suffix(ending).exists():
             return Path(core).with_suffix(ending)
-    raise FileNotFoundError(f"There is no file {Path(core).with_suffix(endings[0])}; name it.")
+    raise FileNotFoundError(f"There is no file {Path(core).with_suffix(endings[0])}; pass its path.")
 
 
 def _read_time(whole: LinearProgramme, lines: Iterator[MpsLine]) -> tuple[int, int, set[str]]:
@@ -162,10 +162,10 @@ def _read_time(whole: LinearProgramme, lines: Iterator[MpsLine]) -> tuple[int, i
         if line.begins:
             after = {"TIME": "", "PERIODS": "TIME", "ENDATA": "PERIODS"}.get(line.words[0])
             if after != section:
-                line.fail(f"the sections must be TIME, PERIODS and ENDATA, not '{line}' here")
+                line.fail(f"the sections must be TIME, PERIODS and ENDATA in this order, got '{line}'")
             section = line.words[0]
             if section == "PERIODS" and line.words[1:] not in ([], ["LP"], ["IMPLICIT"]):
-                line.fail(f"'{line}' is not read: periods must be given by first column and row")
+                line.fail(f"'{line}' is not supported: periods must be given by their first column and row")
             if section == "ENDATA" and len(periods) != 2:
                 line.fail(f"there must be two periods, got {len(periods)}")
             continue
@@ -188,7 +188,7 @@ def _read_time(whole: LinearProgramme, lines: Iterator[MpsLine]) -> tuple[int, i
     if (right >= dim).any():
         where = int(np.argmax(right >= dim))
         first, second = list(whole.rows)[below[where]], list(whole.columns)[right[where]]
-        periods[1].fail(f"the row {first!r} of the first stage has the column {second!r} of the second")
+        periods[1].fail(f"the first-stage row {first!r} contains the second-stage column {second!r}")
     return dim, head, {period.words[2] for period in periods}
 
 
@@ -196,7 +196,7 @@ Outcomes = list[tuple[float, Entries]]
 
 
 class _Stoch:
-    """The random entries of a programme, from the lines of a stoch file."""
+    """Reads the random entries of a programme from the lines of a stoch file."""
 
     def __init__(self, lines: Lines, program: TwoStageProgram, periods: set[str]):
         self.lines, self.program, self.periods = lines, program, periods
@@ -211,7 +211,7 @@ class _Stoch:
         for column, row in (key for one in random for entries in one.outcomes for key in entries):
             name, where = self.program.place(column, row)
             if name in stored and where not in stored[name]:
-                warn(f"{self.lines.name}: the core has no coefficient of {column!r} in {row!r}; 0 is taken.")
+                warn(f"{self.lines.name}: the core has no coefficient of {column!r} in {row!r}; 0 is used.")
                 break
         return replace(self.program, random=tuple(random))
 
@@ -226,10 +226,10 @@ class _Stoch:
                 line.fail(f"the first line must be STOCH, not '{line}'")
             elif line.begins and line.words[0] in kinds:
                 if line.words[1:] not in (["DISCRETE"], ["DISCRETE", "REPLACE"]):
-                    line.fail(f"'{line}' is not read; only DISCRETE values that replace are")
+                    line.fail(f"'{line}' is not supported, only DISCRETE values that replace others")
                 sections.append((line, []))
             elif line.begins and (line.words != ["ENDATA"] or not sections):
-                line.fail(f"the section {line} is not read here: {', '.join(kinds)} are, and then ENDATA")
+                line.fail(f"the section {line} is not supported here, only {', '.join(kinds)}, then ENDATA")
             elif not line.begins and not sections:
                 line.fail(f"'{line}' is in no section")
             elif not line.begins:
@@ -254,7 +254,7 @@ class _Stoch:
         found: dict[tuple[str, str], Outcomes] = {}
         for line in lines:
             if len(line.words) not in (4, 5):
-                line.fail(f"'{line}' must be column, row, value, maybe period, and probability")
+                line.fail(f"'{line}' must be column, row, value, an optional period, and probability")
             entries: Entries = {}
             self._add(entries, set(), line, line.words[:3])
             self._check_period(line, line.words[3:-1])
@@ -265,7 +265,8 @@ class _Stoch:
     def _joint(self, head: MpsLine, lines: list[MpsLine]) -> list[Outcomes]:
         """Read lines ``BL name period probability`` or ``SC name parent probability period``, and entries.
 
-        Other entries are as in the first outcome of the block, or in the parent of the scenario.
+        Entries that an outcome does not contain are as in the first outcome of the block, or in the parent of
+        the scenario.
         """
         code, length, words = _HEADS[head.words[0]]
         groups: dict[str, Outcomes] = {}
@@ -284,7 +285,7 @@ class _Stoch:
                     if name in scenarios:
                         line.fail(f"the scenario {name!r} is given twice")
                     if parent not in scenarios:
-                        line.fail(f"there is no scenario {parent!r} before this line, nor is it ROOT")
+                        line.fail(f"the parent {parent!r} is neither ROOT nor a scenario before this line")
                     self._check_period(line, line.words[4:])
                     group, base = groups.setdefault("", []), scenarios[parent]
                 outcome, given = dict(base), set()
@@ -297,7 +298,7 @@ class _Stoch:
         return list(groups.values())
 
     def _add(self, entries: Entries, given: set[tuple[str, Any]], line: MpsLine, words: list[str]) -> None:
-        """Add the entries of a line, ``column row value`` and maybe another row and value, to those given."""
+        """Add the entries of a line ``column row value [row value]`` to an outcome."""
         column, *pairs = words
         if len(pairs) not in (2, 4):
             line.fail(f"'{line}' must have a column, and one or two pairs of a row and a value")
@@ -314,11 +315,11 @@ class _Stoch:
     def _check_period(self, line: MpsLine, words: list[str]) -> None:
         for word in words:
             if word not in self.periods:
-                line.fail(f"{word!r} is no period of the time file, {sorted(self.periods)}")
+                line.fail(f"{word!r} is no period; the time file has {sorted(self.periods)}")
 
 
 def _scaled(head: MpsLine, outcomes: Outcomes) -> RandomEntries:
-    """Return the outcomes with probabilities that sum to 1."""
+    """Return the outcomes with probabilities scaled to sum 1."""
     total = math.fsum(p for p, _ in outcomes)
     if abs(total - 1.0) > _DIGITS * (1.0 + _EXACT):
         head.fail(f"probabilities of this section sum to {total:g}, not 1")

@@ -1,4 +1,4 @@
-"""Second stages: programmes whose right-hand side depends on the first stage."""
+"""Second stages: programmes whose right-hand sides depend on the first stage."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 REACH = 10.0
-"""Bound of a y without bounds relative to the numbers of its stage, because residuals of a solver are charged
-over it."""
+"""Assumed bound of an unbounded y relative to the largest number of its stage, because a cut subtracts
+residuals of the solver times this bound."""
 FEASIBLE = 1e-7
-"""Violation relative to the right-hand side below which there is a y, because solvers are as inexact."""
+"""Violation relative to the right-hand side up to which a stage counts as feasible, because solvers have such
+errors."""
 
 
 class SolvedStage(NamedTuple):
-    """A second stage at x: Q(x) from a primal solution, and a dual solution, a cut by `Stage.cut`."""
+    """The value Q(x) of a primal solution at x, and a dual solution for `Stage.cut`."""
 
     value: float
     multipliers: Array
 
 
 Answer = SolvedStage | HalfSpace
-"""A solution at x, or a half-space that cuts x off."""
+"""A solution at x, or a half-space that separates an infeasible x."""
 
 
 class Stage(Protocol):
-    """Q(x), the minimum over y of a convex function of (x, y) subject to constraints on both."""
+    """Q(x), the minimum over y of a convex function of (x, y) under constraints on x and y."""
 
     @property
     def n_multipliers(self) -> int:
@@ -40,13 +41,13 @@ class Stage(Protocol):
         ...
 
     def cut(self, multipliers: Array) -> tuple[Array, float]:
-        """Return slope and offset of a cut of Q, which holds for any multipliers."""
+        """Return the slope and the offset of a cut of Q, which is valid for any multipliers."""
         ...
 
     def solver(self) -> Callable[[Any, Array], Answer]:
-        """Return a function (stage, x) -> the answer there.
+        """Return a function (stage, x) -> answer.
 
-        It solves stages of the same structure one after the other, each from the solution of the last.
+        It solves stages of the same structure one after the other, and starts from the last solution.
         """
         ...
 
@@ -55,7 +56,7 @@ class Stage(Protocol):
 class LinearStage:
     """Q(x) = <first_cost, x> + constant + min <cost, y> with row_lower <= T x + W y <= row_upper, y in a box.
 
-    Scenarios share the arrays in which they agree, so that a solver changes only the others.
+    Scenarios share equal arrays, so that a solver has to change only the others.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class LinearStage:
 
     @property
     def n_multipliers(self) -> int:
-        """One for each row."""
+        """One multiplier for each row."""
         return self.row_lower.size
 
     @cached_property
@@ -87,18 +88,18 @@ class LinearStage:
 
     @cached_property
     def size(self) -> float:
-        """The largest finite side of a row or bound, at least 1."""
+        """The largest absolute finite bound of a row or of y, at least 1."""
         sides = np.abs(np.concatenate([self.row_lower, self.row_upper, self.lower, self.upper]))
         return max(1.0, float(sides[np.isfinite(sides)].max(initial=0.0)))
 
     def form(self, x: Array) -> LinearForm:
-        """Return the programme at x."""
+        """Return the linear programme in y at x."""
         shift = self.T @ x
         sides = self.row_lower - shift, self.row_upper - shift
         return LinearForm(self.cost, self.lower, self.upper, self.W, *sides)
 
     def solved(self, form: LinearForm, x: Array, y: Array, multipliers: Array) -> SolvedStage:
-        """Return a solution; violations of y are charged to the value, at the multipliers."""
+        """Return a solution, whose value is increased by the violations of y weighted by the multipliers."""
         reduced, rows = form.cost - form.rows.T @ multipliers, form.rows @ y
         outside = np.abs(y - np.clip(y, form.lower, form.upper))
         row_outside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
@@ -107,11 +108,12 @@ class LinearStage:
         return SolvedStage(value + charge, multipliers)
 
     def cut(self, multipliers: Array) -> tuple[Array, float]:
-        """Return slope and offset of a cut, which holds for any multipliers of the rows.
+        """Return the slope and the offset of a cut, which is valid for any multipliers of the rows.
 
-        With reduced costs r = cost - W' multipliers it is the sum over the rows of multiplier times side,
-        less <T_i, x>, and over the columns of r_j times the bound of its sign. Where that bound is infinite,
-        r_j is the residual of a solver, and charged over ten times `size`.
+        The cut is a sum over rows and columns. A row contributes its multiplier times (side - <T_i, x>). A
+        column with the reduced cost r_j, where r = cost - W' multipliers, contributes r_j times the bound on
+        which r_j is minimal. If this bound is infinite, r_j is an error of the solver, and contributes -10
+        |r_j| `size`.
         """
         up, down = multipliers > 0.0, multipliers < 0.0
         valid = (up & np.isfinite(self.row_lower)) | (down & np.isfinite(self.row_upper))
@@ -126,7 +128,7 @@ class LinearStage:
         return self.first_cost - in_first @ weights, offset
 
     def elastic(self, widened: Any) -> LinearStage:
-        """Return the stage that minimises the sum of the violations of the rows: 0 where there is a y.
+        """Return the stage that minimises the sum of the violations of the rows; it is 0 if a y is feasible.
 
         `widened` is the matrix [W, I, -I].
         """
@@ -142,7 +144,7 @@ class LinearStage:
         )
 
     def solver(self) -> Callable[[Any, Array], Answer]:
-        """Return a HiGHS model for stages of this structure, which goes from one to the next."""
+        """Return a solver that keeps one HiGHS model for all stages of this structure."""
         from cutplane.decomposition.recourse import LinearRecourse
 
         return LinearRecourse()

@@ -1,4 +1,4 @@
-"""A linear two-stage programme with random data: all its scenarios, or a sample."""
+"""Linear two-stage programmes with random data, for all scenarios or a sample."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from cutplane.risks.sums import LinearObjective
 from cutplane.sets.base import FeasibleSet
 
 Entries = dict[tuple[str, str], float]
-"""Values of entries by the names of column and row; the right-hand side has the name of a column, too."""
+"""Values of entries by the names of column and row; the right-hand side is named like a column."""
 
 _MANY = 100_000
-"""Scenarios that are written out at most, because more take minutes and gigabytes."""
+"""Largest number of scenarios that are enumerated, because more take minutes and gigabytes."""
 _ROUNDING = 1e-9
-"""Error of a sum of probabilities that is accepted, because each of up to some millions is rounded."""
+"""Accepted error of a sum of probabilities, because up to some millions of them are rounded."""
 
 
 @dataclass(frozen=True)
 class RandomEntries:
-    """Entries that are drawn together.
+    """Random entries with a joint discrete distribution.
 
     Parameters
     ----------
     probabilities : tuple of float
-        Not negative, with the sum 1.
+        Nonnegative, with sum 1.
     outcomes : tuple of dict
-        The values of the entries, by column and row.
+        The values of the entries in each outcome, by column and row.
     """
 
     probabilities: tuple[float, ...]
@@ -50,27 +50,28 @@ class RandomEntries:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoStageProgram:
-    """min <cost, x> + E Q(x; xi) over x in the feasible set; `read_smps` makes one from files.
+    """min <cost, x> + E Q(x; xi) over x in the feasible set; `read_smps` reads one from files.
 
     Parameters
     ----------
     name : str
     cost : ndarray of shape (dim,)
     feasible_set : FeasibleSet
-        Of the first stage.
+        The feasible set of the first stage.
     core : LinearStage
-        The second stage, before any random entry is drawn.
+        The second stage before random entries are replaced.
     rows, columns : dict of str to int
-        Of the second stage; the columns of the first stage are negative: -dim is the first one.
+        The indices of the rows and columns of the second stage. Columns of the first stage have negative
+        indices, from -dim to -1.
     objective_row : str
-        The name that costs have as a row.
+        The row name of the costs.
     random : tuple of RandomEntries
-        Independent of each other.
+        Independent groups of random entries.
     sides : frozenset of str, default {"RHS"}
-        The names that the right-hand side has as a column.
+        The column names of the right-hand side.
     sign : float, default 1.0
-        -1 if the programme maximises: costs and constant are the negative ones of its file, and its optimal
-        value is ``sign * result.objective``. Random entries are as in the file.
+        -1 for a maximisation. Then costs and constant are the negatives of the file's numbers, and the
+        optimal value is ``sign * result.objective``. Random entries are as in the file.
     """
 
     name: str
@@ -94,7 +95,7 @@ class TwoStageProgram:
 
     @property
     def n_scenarios(self) -> int:
-        """The number of scenarios: of combinations of outcomes."""
+        """The number of scenarios, which are all combinations of outcomes."""
         return prod(len(one.outcomes) for one in self.random)
 
     def value_function(self, n: int | None = None, seed: int = 0, **options: Any) -> ValueFunction:
@@ -103,10 +104,10 @@ class TwoStageProgram:
         Parameters
         ----------
         n : int, optional
-            The number of scenarios that are drawn, which get equal weights; by default all, with their
+            The number of scenarios to draw, with equal weights; by default all scenarios with their
             probabilities.
         seed : int, default 0
-            Of the draw.
+            The seed of the draw.
         **options
             ``n_groups`` and ``n_jobs`` of `ValueFunction`.
 
@@ -127,7 +128,8 @@ class TwoStageProgram:
             weights = np.array([prod(p) for p in product(*(one.probabilities for one in self.random))])
         else:
             raise InvalidInputError(
-                f"{self.name} has {self.n_scenarios:.3g} scenarios, too many to write out; draw some: n=1000."
+                f"{self.name} has {self.n_scenarios:.3g} scenarios, too many to enumerate; draw a "
+                "sample, for example n=1000."
             )
         stages = [self._stage(outcomes) for outcomes in scenarios]
         return ValueFunction.of_stages(stages, self.cost.size, weights, **options)
@@ -135,13 +137,13 @@ class TwoStageProgram:
     def problem(self, n: int | None = None, seed: int = 0, **options: Any) -> Problem:
         """Return the first stage as a `Problem`, with the value function of all scenarios or a sample.
 
-        It has the parameters of `value_function`.
+        The parameters are those of `value_function`.
         """
         Q = self.value_function(n, seed, **options)
         return Problem(Q + LinearObjective(self.cost), feasible_set=self.feasible_set)
 
     def _stage(self, outcomes: Iterable[Entries]) -> LinearStage:
-        """Return the core with the entries of outcomes; arrays without one are shared with it."""
+        """Return the core with the entries of outcomes; arrays that do not change are shared."""
         core = self.core
         changed: dict[str, Any] = {}
 
@@ -161,7 +163,7 @@ class TwoStageProgram:
         return replace(core, **changed)
 
     def place(self, column: str, row: str) -> tuple[str, Any]:
-        """Return the array of the second stage that holds a random entry, and its place there.
+        """Return the array of the second stage that contains a random entry, and the index in this array.
 
         Parameters
         ----------
@@ -170,7 +172,7 @@ class TwoStageProgram:
         Returns
         -------
         str
-            "T", "W" or "cost", "side" for the right-hand side of a row, "constant" for the one of the costs.
+            "T", "W", "cost", "side" (right-hand side of a row) or "constant" (right-hand side of the costs).
         int or tuple of int
 
         Raises
@@ -188,11 +190,11 @@ class TwoStageProgram:
             )
         if i is None:
             if j is not None and j < 0:
-                raise InvalidInputError(f"The cost of {column!r}, of the first stage, is random.")
+                raise InvalidInputError(f"The cost of the first-stage column {column!r} cannot be random.")
             return ("constant", 0) if j is None else ("cost", j)
         if j is not None:
             return ("T", (i, j + self.cost.size)) if j < 0 else ("W", (i, j))
         lower, upper = self.core.row_lower[i], self.core.row_upper[i]
         if np.isfinite([lower, upper]).all() and lower != upper:
-            raise InvalidInputError(f"The row {row!r} has a range and a random right-hand side.")
+            raise InvalidInputError(f"The row {row!r} has a range, so its right-hand side cannot be random.")
         return "side", i

@@ -1,4 +1,4 @@
-"""The expected optimal value of a second stage, as a function of the first."""
+"""The expected optimal value of a second stage as a function of the first stage."""
 
 from __future__ import annotations
 
@@ -18,51 +18,54 @@ from cutplane.sets.base import FeasibleSet, HalfSpace
 from cutplane.sets.separation import SeparationOracle
 
 _GROUPS = 20
-"""Blocks at most by default, because more cuts save queries but make reduced problems dearer."""
+"""Largest default number of blocks, because more cuts save queries but make reduced problems more
+expensive."""
 
 
 class ValueFunction(OnDemandRisk):
-    r"""f(x) = sum_s p_s Q_s(x), with Q_s the optimal value of a convex programme in which x is given.
+    r"""f(x) = sum_s p_s Q_s(x), where Q_s(x) is the optimal value of a convex programme for given x.
 
     .. math:: Q_s(x) = \min_y \{ h(x, y; \xi_s) : \text{constraints on } (x, y; \xi_s) \}
 
-    the second stage of a stochastic programme, whose parameters :math:`\xi_s` have a value in each scenario.
-    Dual points of the second stages give cuts, which hold whatever the accuracy of a solver, because its
-    residuals are charged. A certificate stores the dual points. Where a second stage has no y, a dual point
-    of its least violation gives a half-space: `domain` is the set of the x for which all of them have a y,
-    given by this separation oracle, which `Problem` intersects with its feasible set. Cutting planes are then
-    the L-shaped method [1]_; a level or prox term regularises it [2]_.
+    This is the second stage of a stochastic programme, whose parameters :math:`\xi_s` have a value in each
+    scenario. Dual points of the second stages give cuts, which a certificate stores. The cuts are valid for
+    any accuracy of the solver, because they subtract its residuals.
 
-    Linear second stages are solved in one HiGHS model, from the basis of the last scenario, others by
-    Clarabel.
+    If no y is feasible, the dual of the least violation gives a half-space that separates x. `domain` is the
+    set of all x with a feasible y in each scenario, given by this separation oracle; `Problem` intersects it
+    with the feasible set. Cutting planes are then the L-shaped method [1]_, and a level or proximal term
+    regularises it [2]_.
+
+    Linear second stages are solved in one HiGHS model, which starts from the basis of the last scenario;
+    others are solved by Clarabel.
 
     Parameters
     ----------
     problem : cvxpy.Problem
-        A minimisation that is convex in all its variables by cvxpy's rules (DCP), for every scenario; by
-        those for parameters too (DPP), or it is slow to set up.
+        A minimisation that is convex in all its variables by cvxpy's rules (DCP) for every scenario. If it
+        also follows cvxpy's rules for parameters (DPP), it is set up much faster.
     variable : cvxpy.Variable
-        The first stage, x: of any shape (row after row), without attributes.
+        The first-stage variable x, of any shape (flattened row by row), without attributes.
     scenarios : sequence of dict, default [{}]
-        Values of parameters of the problem in each scenario.
+        The values of the problem's parameters in each scenario.
     weights : array_like of shape (n_scenarios,), optional
-        Probabilities, or any weights >= 0; by default all equal, with the sum 1.
+        Probabilities, or any weights >= 0; by default all equal with sum 1.
     n_groups : int, optional
-        Number of blocks: groups of scenarios with one cut each; by default one for each scenario, at most
-        20.
+        Number of blocks, which are groups of scenarios with a common cut; by default the number of scenarios,
+        at most 20.
     n_jobs : int, default 1
-        Number of threads that solve scenarios at the same time.
+        Number of threads that solve scenarios in parallel.
 
     Attributes
     ----------
     dim : int
     stages : tuple of Stage
-        The scenarios: `LinearStage`, or cone programmes.
+        The scenarios, as `LinearStage` or as cone programmes.
 
     Raises
     ------
     InvalidInputError
-        If an argument is not as above.
+        If an argument is invalid.
     NotConvexError
         If the problem is not convex by cvxpy's rules.
 
@@ -75,7 +78,7 @@ class ValueFunction(OnDemandRisk):
 
     Examples
     --------
-    A newsvendor buys at 1 and sells at 2.5, before the demand is revealed.
+    A newsvendor buys at 1 before the demand is known, and sells at 2.5.
 
     >>> import cvxpy as cp, numpy as np, cutplane as cut
     >>> stock, sold, demand = cp.Variable(1), cp.Variable(1), cp.Parameter(1)
@@ -113,12 +116,12 @@ class ValueFunction(OnDemandRisk):
         n_groups: int | None = None,
         n_jobs: int = 1,
     ) -> ValueFunction:
-        """Return the value function of second stages that are given by their matrices.
+        """Return the value function of second stages, for example given by their matrices.
 
         Parameters
         ----------
         stages : sequence of Stage
-            Such as `LinearStage`; scenarios that share arrays share the work on them.
+            For example `LinearStage`. Work on arrays that several scenarios share is done once.
         dim : int
             Number of coordinates of x.
         weights, n_groups, n_jobs
@@ -170,13 +173,13 @@ class ValueFunction(OnDemandRisk):
         return SeparationOracle(self.separate, self.dim, nearby=_nowhere)
 
     def separate(self, x: Array) -> list[HalfSpace]:
-        """Return half-spaces that cut x off, one per scenario without a solution."""
+        """Return half-spaces that separate x, one per scenario without a solution."""
         answers = enumerate(self._answers(x))
         found = {number: answer for number, answer in answers if isinstance(answer, HalfSpace)}
         never = [number for number, half_space in found.items() if not half_space.normal.any()]
         if never:
             raise InfeasibleError(
-                f"Scenario {never[0]} has no second stage, whatever x is: the whole is infeasible."
+                f"Scenario {never[0]} has no feasible second stage for any x: the problem is infeasible."
             )
         return list(found.values())
 
@@ -190,7 +193,7 @@ class ValueFunction(OnDemandRisk):
 
         def cuts() -> Iterator[tuple[Array, float]]:
             for number, (stage, one) in enumerate(zip(self.stages, solved, strict=True)):
-                slope, offset = stage.cut(one.multipliers)  # above the value where a stage was relaxed
+                slope, offset = stage.cut(one.multipliers)  # may exceed the value of a relaxed stage
                 worth[number] = max(one.value, float(slope @ x) + offset)
                 yield slope, offset
 
@@ -211,7 +214,7 @@ class ValueFunction(OnDemandRisk):
         return slopes, offsets
 
     def _answers(self, x: Array) -> list[Answer]:
-        """Return a solution, or a half-space, per scenario; the answers at the last point are stored."""
+        """Return a solution or a half-space for each scenario; the answers at the last point are stored."""
         with self._lock:
             if self._last is None or not np.array_equal(self._last[0], x):
                 self._last = x.copy(), self._solve(x.copy())
@@ -228,15 +231,15 @@ class ValueFunction(OnDemandRisk):
             return [answer for part in pool.map(share, self._workers) for answer in part]
 
     def extensive(self, x: Any = None) -> Any:
-        """Return the whole as one cvxpy problem: x, and a copy of the second stage for every scenario.
+        """Return the extensive form, one cvxpy problem with x and a copy of the second stage per scenario.
 
-        Its objective is f alone; add the objective and the constraints of the first stage to compare.
+        Its objective is f; add the objective and the constraints of the first stage for a comparison.
 
         Parameters
         ----------
         x : cvxpy.Variable of shape (dim,), optional
-            The first stage, if the value function was made from linear stages; by default a new variable.
-            One made from a cvxpy problem has its variable.
+            The first-stage variable if the value function was made from linear stages, by default a new one.
+            A value function of a cvxpy problem uses the variable of this problem.
 
         Returns
         -------
@@ -245,16 +248,18 @@ class ValueFunction(OnDemandRisk):
         Raises
         ------
         InvalidInputError
-            If it was made from stages of which one is not linear.
+            If the value function was made from stages that are not all linear.
         """
         from cutplane.decomposition.canonical import linear_written_out, written_out
 
         if self._model is not None:
             return written_out(*self._model, self.weights)
         if not all(isinstance(stage, LinearStage) for stage in self.stages):
-            raise InvalidInputError("extensive() needs linear stages, or the cvxpy problem they come from.")
+            raise InvalidInputError(
+                "extensive() needs linear stages, or a value function of a cvxpy problem."
+            )
         return linear_written_out(self.stages, self.weights, x)
 
 
 def _nowhere(x: Array) -> None:
-    """Propose no point of the domain, because the best one found is as good as one on the boundary."""
+    """Propose no point of the domain, because the best point found is as good as one on the boundary."""

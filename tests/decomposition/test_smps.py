@@ -161,28 +161,28 @@ def test_files_are_named_or_found_beside_the_core(tmp_path):
 def test_too_many_scenarios_are_not_written_out(tmp_path):
     many = read_smps(write(tmp_path, INDEP))
     object.__setattr__(many, "random", many.random * 5)
-    with pytest.raises(cut.InvalidInputError, match="too many to write out"):
+    with pytest.raises(cut.InvalidInputError, match="too many to enumerate"):
         many.value_function()
 
 
 MAX = CORE.replace("ROWS\n", "OBJSENSE\n    MAX\nROWS\n", 1)
 WRONG = r"""
-core|NAME          tiny|nonsense|tiny.cor, line 1: the section NONSENSE is not read
+core|NAME          tiny|nonsense|tiny.cor, line 1: the section NONSENSE is not supported
 core|    x2        COST|    M1  'MARKER'  'INTORG'\n    x2        COST|cor, line 15: .*'x2' is int
 core| UP BND       x2 | UI BND       x2 |cor, line 27: .*'x2' is int
 core| UP BND       x2 | LI BND       x2 |cor, line 27: .*'x2' is int
 core| UP BND       x2 | BV BND       x2 |cor, line 27: .*'x2' is int
 core| UP BND       x2 | SC BND       x2 |cor, line 27: .*'x2' is semi
 core| UP BND       x2 | SI BND       x2 |cor, line 27: .*'x2' is semi
-core| UP BND       x2 | XX BND       x2 |line 27: the bound 'XX' is not read
+core| UP BND       x2 | XX BND       x2 |line 27: the bound 'XX' is not supported
 core| UP BND       x2 | UP BND       xx |line 27: there is no column 'xx'
 core| UP BND       x2 | UP OTHER     x2 |line 28: there is a second set of bounds, 'BND'
-core|x2                   8.0|x2                  -8.0|line 27: .*upper bound -8 and none below
+core|x2                   8.0|x2                  -8.0|line 27: .*upper bound -8 and no lower bound
 core|x2                   8.0|x2                   nan|line 27: 'nan' in .* is no number
 core|x2                   8.0|x2                   8_0|line 27: '8_0' in .* is no number
 core|x2                   8.0|x2|line 27
 core|BUDGET              12.0|BUDGET               inf|line 24: 'inf' in .* is no finite number
-core|BUDGET              12.0|BUDGET              1e15|RHS BUDGET 1e15 .* is 1e.15
+core|BUDGET              12.0|BUDGET              1e15|RHS BUDGET 1e15' has .* 1e.15
 core|RHS       DEM2|RHS2      DEM2|line 25: there is a second right-hand side, 'RHS2'
 core|DEM2                 2.0|DEM1                 2.0|line 25: the row 'DEM1' has two right
 core|DEM2                 2.0|DEM3                 2.0|line 25: there is no row 'DEM3'
@@ -191,7 +191,7 @@ core| L  CAP2| X  CAP2|line 8: a row must be N, L, G or E
 core| N  COST\n||line 11: there is no row 'COST'
 core|    y1        DEM1|    x1        DEM1|line 18: the lines of the column 'x1' must follow
 core|RATIO               -1.0|BUDGET              -1.0|line 13: the column 'x1' has the row 'B
-core|BOUNDS\n|QUADOBJ\n|line 26: the section QUADOBJ is not read
+core|BOUNDS\n|QUADOBJ\n|line 26: the section QUADOBJ is not supported
 core|BOUNDS\n|RHS\n|line 26: there is a second section RHS
 core|BOUNDS\n|RANGES\n    RNG       COST      1.0\nBOUNDS\n|line 27: .* of type N and cannot
 core|BOUNDS\n|RANGES\n    RNG       DEM2      1.0   DEM2      1.0\nBOUNDS\n|line 27: .* has two ranges
@@ -207,14 +207,14 @@ time|    x1        BUDGET|    x1        CAP1  |line 3: the first period must beg
 time|y1  |y9  |tiny.tim, line 4: the period 'TIME2' begins at 'y9', 'CAP1', not in the core
 time|PERIODS       LP|PERIODS       EXPLICIT|first column and row
 time|    y1        CAP1                     TIME2\n||two periods
-time|CAP1|DEM1|line 4: the row .* of the first stage has the column 'y1' of the second
+time|CAP1|DEM1|line 4: the first-stage row .* contains the second-stage column 'y1'
 stoch|*||sto, line 1: the file is cut off
-stoch|*|STOCH tiny\nENDATA\n|sto, line 2: the section ENDATA is not read here
+stoch|*|STOCH tiny\nENDATA\n|sto, line 2: the section ENDATA is not supported here
 stoch|*|STOCH tiny\nINDEP DISCRETE\nENDATA\n|sto, line 2: the section INDEP is empty
 stoch|ENDATA\n||sto, line 14: the file is cut off
 stoch|           0.9\n|\n|sto, line 10
-stoch|DISCRETE|NORMAL|line 3: 'INDEP NORMAL' is not read
-stoch|INDEP|TREES|line 3: the section TREES DISCRETE is not read
+stoch|DISCRETE|NORMAL|line 3: 'INDEP NORMAL' is not supported
+stoch|INDEP|TREES|line 3: the section TREES DISCRETE is not supported
 stoch|0.75|0.5|line 3: probabilities of this section sum to 0.75
 stoch|0.75|much|line 5: 'much' in .* is no finite number
 stoch|INDEP         DISCRETE\n||in no section
@@ -226,8 +226,8 @@ stoch|0.25\n|1.25\n|sto, line 4: the probability 1.25
 stoch|TIME2    0.75|TIME3    0.75|sto, line 5: 'TIME3' is no period
 stoch|0.75\n|0.75 9\n|sto, line 5
 stoch|RHS       DEM1|RHS       BUDGET|line 4: The random row 'BUDGET'
-stoch|y1        COST|x1        COST|line 8: The cost of 'x1'
-scenarios| SC dear      high| SC dear      hgih|sto, line 7: there is no scenario 'hgih'
+stoch|y1        COST|x1        COST|line 8: The cost of the first-stage column 'x1'
+scenarios| SC dear      high| SC dear      hgih|sto, line 7: the parent 'hgih' is neither ROOT
 scenarios| SC dear | SC high |sto, line 7: the scenario 'high' is given twice
 scenarios| SC low| XC low|sto, line 3: .* must be SC, a name
 blocks| BL DEMAND    TIME2     0.25| BL DEMAND    TIME2|sto, line 3: .* must be BL, a block

@@ -217,7 +217,7 @@ def test_a_coefficient_that_vanishes_in_a_scenario_is_no_bound():
     never = cut.ValueFunction(problem, x, [{a: 0.0, h: 1.0}])
     result = cut.Problem(never, feasible_set=cut.Box(0, 1)).solve()
     assert result.status == "INFEASIBLE"
-    assert "Scenario 0 has no second stage, whatever x is" in result.reason
+    assert "Scenario 0 has no feasible second stage for any x" in result.reason
 
 
 def test_linear_stages_are_written_out_too():
