@@ -1,4 +1,4 @@
-"""Linear prediction, boosting, kernels, sequences for scikit-learn: ``fit``, `GridSearchCV`, `Pipeline`."""
+"""scikit-learn estimators for linear prediction, boosting, kernels and structured outputs."""
 
 from cutplane.runtime.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""The bases of all estimators: their docstrings, certified results, classes, numbers."""
+"""The base classes of all estimators: inherited docstrings, certified results, classification, regression."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def estimator(cls: _Class) -> _Class:
 
 
 def _function(member: Any) -> Any:
-    """Return a method, also of one that scikit-learn's `available_if` hides at times."""
+    """Return the function of a method, also if scikit-learn's `available_if` wraps it."""
     return getattr(member, "fn", member)
 
 
 def _completed(texts: Sequence[str | None], names: Iterable[str], shared: set[str], top: str = "") -> str:
-    """Return the last docstring, or another top, with entries and `shared` sections of the others."""
+    """Return the last docstring, or `top`, with the entries and the `shared` sections of the others."""
     sections: dict[str, str] = {}
     entries: dict[str, dict[str, str]] = {"Parameters": {}, "Attributes": {}}
     head, present = "", {}
@@ -81,7 +81,7 @@ def _completed(texts: Sequence[str | None], names: Iterable[str], shared: set[st
 
 
 def _entries(section: str) -> dict[str, str]:
-    """Return the entries of a section by the names before the colon."""
+    """Return the entries of a section as a dict with the names before the colon as keys."""
     entries = (entry.rstrip() + "\n" for entry in _ENTRY.split(section) if entry.strip())
     return {re.split(" :|\n", entry)[0].lstrip("*"): entry for entry in entries}
 
@@ -97,7 +97,7 @@ class CertifiedEstimator(BaseEstimator):
     tol : float, default 1e-3
         Relative certified gap, (objective - lower bound) / objective, of each problem.
     max_iter : int, default 10000
-        Most iterations for each problem.
+        Largest number of iterations for each problem.
     time_limit : float, optional
         Seconds for each problem.
     verbose : int, default 0
@@ -110,10 +110,11 @@ class CertifiedEstimator(BaseEstimator):
     gap_ : float
         The largest relative gap of the problems.
     n_iter_ : int
-        The most iterations of the problems.
+        The largest number of iterations of a problem.
     results_ : tuple of Result
-        One for each problem: ``results_[0].certificate.verify()``; `result_` is the only one. They refer to
-        the training data, so pickles of the estimator exclude them.
+        One result for each problem, for example for ``results_[0].certificate.verify()``; `result_` is the
+        result of a single problem. Pickles of the estimator exclude the results, because these refer to the
+        training data.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If X has column names.
@@ -136,7 +137,7 @@ class CertifiedEstimator(BaseEstimator):
 
     @property
     def result_(self) -> Any:
-        """The result of the only problem; AttributeError if there are several, as in one-vs-rest."""
+        """The result of a single problem; raises AttributeError if there are several, as in one-vs-rest."""
         check_is_fitted(self)
         if len(self.results_) != 1:
             raise AttributeError(f"{len(self.results_)} problems were solved; their results are in results_.")
@@ -150,7 +151,8 @@ class CertifiedEstimator(BaseEstimator):
         X : ndarray or sparse matrix of shape (n_samples, n_features)
         y : array_like of shape (n_samples,)
         **unsupported
-            Refused by name, for example `sample_weight`, because there are no weights of examples.
+            Refused with an error, for example `sample_weight`, because this estimator has no weights of
+            examples.
 
         Returns
         -------
@@ -159,11 +161,11 @@ class CertifiedEstimator(BaseEstimator):
         Raises
         ------
         InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong.
+            A ``ValueError``, if a parameter or an argument is invalid.
         """
         for name in unsupported:
-            remedy = "; repeat the examples that count more" if name == "sample_weight" else ""
-            raise InvalidInputError(f"{type(self).__name__}.fit takes X and y, and no {name}{remedy}.")
+            remedy = "; repeat examples with larger weights" if name == "sample_weight" else ""
+            raise InvalidInputError(f"{type(self).__name__}.fit takes only X and y, not {name}{remedy}.")
         self._store(self._fitted(X, y))
         return self
 
@@ -202,7 +204,7 @@ class CertifiedEstimator(BaseEstimator):
 
     @property
     def _limits(self) -> dict[str, Any]:
-        """The arguments of a solve that all problems take."""
+        """The arguments of ``solve`` that all problems share."""
         limits = {"tol": self.tol, "max_iter": self.max_iter, "time_limit": self.time_limit}
         return {**limits, "log": bool(self.verbose)}
 
@@ -217,7 +219,7 @@ class CertifiedEstimator(BaseEstimator):
         self._odd = None if getattr(self, "kernel", None) == "precomputed" else oddest(X)
 
     def _examples(self, X: Any) -> Any:
-        """Return checked examples to predict for."""
+        """Return checked examples for predictions."""
         check_is_fitted(self)
         return checked(self, X, reset=False, **self._formats)
 
@@ -242,7 +244,7 @@ class CertifiedEstimator(BaseEstimator):
         )
 
     def _units(self) -> str:
-        """Return a sentence about the column whose units are a likely cause of slow progress, or nothing."""
+        """Return a sentence about the column whose units probably cause slow progress, or an empty string."""
         odd = vars(self).get("_odd")
         if odd is None:
             return ""
@@ -251,7 +253,7 @@ class CertifiedEstimator(BaseEstimator):
         column = f"Column {j}" if names is None else f"Column {names[j]!r}"
         return (
             f" {column} of X has the mean {mean:.3g} and the standard deviation {deviation:.3g}, unlike the "
-            "others: its units are the likely cause; use sklearn.preprocessing.StandardScaler."
+            "others; these units are the likely cause. Use sklearn.preprocessing.StandardScaler."
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -282,13 +284,13 @@ class Weighted(CertifiedEstimator):
 
 @estimator
 class Classification(ClassifierMixin, CertifiedEstimator):
-    """Classes, one problem for each against the rest, and scores.
+    """A classifier with one problem for each class against the rest.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None, default None
-        Factors of the weights of the examples by class, in every problem; "balanced" gives all classes the
-        same total weight.
+        Factors of the weights of examples by class, in every problem. "balanced" gives all classes the same
+        total weight.
 
     Attributes
     ----------
@@ -307,8 +309,8 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            The class with the largest is predicted; with two classes of shape (n_samples,), positive for
-            ``classes_[1]``.
+            The class with the largest score is predicted. With two classes the shape is (n_samples,), and
+            positive scores predict ``classes_[1]``.
         """
         found = self._predictions(X)
         return found[:, 0] if found.shape[1] == 1 else found
@@ -322,7 +324,7 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         return self.classes_[chosen]
 
     def _labels(self, y: Array) -> Array:
-        """Set ``classes_``, and return the number of each example's class."""
+        """Set ``classes_``, and return the index of each example's class."""
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -331,7 +333,7 @@ class Classification(ClassifierMixin, CertifiedEstimator):
         return labels
 
     def _weighed(self, y: Array, labels: Array, weights: Array | None, class_weight: Any) -> Array | None:
-        """Return the weights of the examples times the weights of their classes; two need to be positive."""
+        """Return the weights of the examples times class weights; two classes must have positive weights."""
         if class_weight is not None:
             weights = np.ones(len(y)) if weights is None else weights
             if class_weight == "balanced":
@@ -342,40 +344,40 @@ class Classification(ClassifierMixin, CertifiedEstimator):
             weights = weights * factors[labels]
         if weights is not None and weights.any() and np.count_nonzero(np.bincount(labels, weights)) < 2:
             raise InvalidInputError(
-                f"{type(self).__name__} needs at least 2 classes, but all classes but one have weight 0."
+                f"{type(self).__name__} needs at least 2 classes, but only one class has a positive weight."
             )
         return weights
 
     def _against_rest(self, labels: Array) -> list[Array]:
-        """Return targets -1 and 1: of the second class if there are two, else of each."""
+        """Return targets -1 and 1 for each class; with two classes, only for the second one."""
         count = len(self.classes_)
         return [np.where(labels == k, 1.0, -1.0) for k in ((1,) if count == 2 else range(count))]
 
 
 class Regression(RegressorMixin, CertifiedEstimator):
-    """Numbers to predict, one problem."""
+    """A regressor with one problem."""
 
     _target_checks = MappingProxyType({"y_numeric": True})
 
 
 def checked(model: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Return the arrays of scikit-learn's `validate_data`; refuse masks and dates, which it ignores."""
+    """Return the results of scikit-learn's `validate_data`; also refuse masked arrays and dates."""
     for name, value in zip("Xy", (X, *y), strict=False):
         refuse_masked(name, value)
         if getattr(getattr(value, "dtype", None), "kind", "f") in "mMV":
-            raise InvalidInputError(f"{name} must hold numbers or labels, got dtype {value.dtype}.")
+            raise InvalidInputError(f"{name} must contain numbers or labels, got dtype {value.dtype}.")
     return validate_data(model, X, *y, **options)
 
 
 def uninterrupted(result: Any) -> Any:
-    """Return the result; raise `KeyboardInterrupt` again if that ended it."""
+    """Return the result; raise `KeyboardInterrupt` again if it ended the run."""
     if result.status.name == "INTERRUPTED":
         raise KeyboardInterrupt
     return result
 
 
 def ascending(name: str, values: Any, default: Array) -> Array:
-    """Return different positive numbers, the least first."""
+    """Return the distinct values, which must be positive, in ascending order."""
     found = default if values is None else np.unique(as_vector(name, values))
     if found.size == 0 or found[0] <= 0.0:
         raise InvalidInputError(f"{name} must be positive numbers, at least one, got {values!r}.")
@@ -383,7 +385,7 @@ def ascending(name: str, values: Any, default: Array) -> Array:
 
 
 def as_weights(sample_weight: Any, m: int) -> Array | None:
-    """Return the weights of m examples as a vector; None stays None, and a number holds for each."""
+    """Return the weights of m examples as a vector; a number applies to all, and None stays None."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):

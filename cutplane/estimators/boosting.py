@@ -1,4 +1,4 @@
-"""Boosting classifiers: ensembles of the largest soft margin."""
+"""Boosting classifiers: ensembles with the largest soft margin."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ _split: Any = train_test_split
 
 @estimator
 class BoostingClassifier(Classification):
-    """A boosting classifier; a derived class names the method.
+    """A boosting classifier; a derived class defines the method.
 
         maximise  rho - 1/(nu m) sum_i xi_i   over ensembles w, y_i sum_h w_h h(x_i) >= rho - xi_i, xi >= 0
 
-    With more than two classes, each is separated from the rest, one ensemble for each class, and the class
-    with the largest score is predicted.
+    With more than two classes, there is one ensemble for each class against the rest, and the class with the
+    largest score is predicted.
 
     Parameters
     ----------
     estimator : scikit-learn classifier, weak learner or None, default None
         A classifier whose ``fit`` accepts ``sample_weight``, or a weak learner of `cutplane.boosting`. None
-        are decision stumps, for which the gap is certified over all stumps.
+        stands for decision stumps; the gap is then certified over all stumps.
     nu : float, default 0.1
-        Share of the examples that may be outliers, in (0, 1]; ``nu m`` is at least 1.
+        Fraction of the examples that may be outliers, in (0, 1]; ``nu m`` is at least 1.
     tol : float, default 0.01
         Absolute gap of the soft margin; margins are in [-1, 1].
     max_iter : int, default 1000
-        Most rounds for each ensemble.
+        Largest number of rounds for each ensemble.
     validation_fraction : float, optional
-        Share of the examples held out to stop when the error on them no longer falls, in (0, 1).
+        Fraction of the examples, in (0, 1), that are held out for early stopping.
     n_iter_no_change : int, default 20
-        Rounds without a lower error on the held-out examples after which to stop.
+        Number of rounds without a lower error on the held-out examples after which training stops.
     random_state : int, RandomState instance or None, default None
-        Seed of the split, also of `estimator` if it has such a parameter.
+        Seed of the split, and of `estimator` if it has a parameter ``random_state``.
 
     Attributes
     ----------
     ensembles_ : tuple of Ensemble
-        One with two classes, else one for each class.
+        One ensemble with two classes, else one for each class.
     results_ : tuple of BoostingResult
-        One with two classes, else one for each class; pickles of the estimator exclude them.
+        The results for the ensembles; pickles of the estimator exclude them.
     objective_, lower_bound_ : float
-        The edges and the soft margins, each summed over the ensembles.
+        The sum of the edges, and the sum of the soft margins.
     gap_ : float
         The largest absolute gap of the soft margins.
     n_iter_ : int
-        The most rounds.
+        The largest number of rounds.
     """
 
     _method: ClassVar[BoostingMethod]
@@ -114,7 +114,7 @@ class BoostingClassifier(Classification):
         return np.column_stack([ensemble.decision_function(X) for ensemble in self.ensembles_])
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
-        """Yield the predictions after each round; an ensemble that has ended stays as it is."""
+        """Yield the predictions after each round; finished ensembles do not change."""
         X = self._examples(X)
         streams = [result.staged_decision_function(X) for result in self.results_]
         latest: list[Any] = [None] * len(streams)
@@ -123,7 +123,7 @@ class BoostingClassifier(Classification):
             yield self._classes(latest[0] if len(latest) == 1 else np.column_stack(latest))
 
     def _classes(self, scores: Array) -> Array:
-        """Return the classes; a score of 0 counts as positive, as for an `Ensemble`."""
+        """Return the classes; a score of 0 counts as positive, as in `Ensemble`."""
         return super()._classes(np.where(scores == 0.0, 1.0, scores) if scores.ndim == 1 else scores)
 
     @property
@@ -138,7 +138,7 @@ class BoostingClassifier(Classification):
 
 @estimator
 class LPBoostClassifier(BoostingClassifier):
-    """Soft-margin boosting by `cutplane.boosting.LPBoost`: few rounds as a rule, small ensembles.
+    """Soft-margin boosting by `cutplane.boosting.LPBoost`, with usually few rounds and small ensembles.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class LPBoostClassifier(BoostingClassifier):
 
 @estimator
 class ERLPBoostClassifier(BoostingClassifier):
-    """Soft-margin boosting by `cutplane.boosting.ERLPBoost`: a guaranteed number of rounds.
+    """Soft-margin boosting by `cutplane.boosting.ERLPBoost`, with a guaranteed number of rounds.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class ERLPBoostClassifier(BoostingClassifier):
 
 @estimator
 class MLPBoostClassifier(BoostingClassifier):
-    """Soft-margin boosting by `cutplane.boosting.MLPBoost`: LPBoost's rounds, with a guarantee.
+    """Soft-margin boosting by `cutplane.boosting.MLPBoost`, with the few rounds of LPBoost and a guarantee.
 
     Examples
     --------

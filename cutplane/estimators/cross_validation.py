@@ -1,4 +1,4 @@
-"""A weight chosen by cross-validation, along paths of problems that share their cuts."""
+"""Estimators that choose a weight by cross-validation, along paths of problems that share their cuts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cutplane.tracking.methods import PathTracking
 
 @estimator
 class CrossValidated(CertifiedEstimator):
-    """An estimator whose weight is chosen by cross-validation, along a path in each fold (`_follow`).
+    """An estimator that chooses a weight by cross-validation, along a path in each fold (`_follow`).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class CrossValidated(CertifiedEstimator):
         return values
 
     def _follow(self, problem: Any, values: Array, last: bool = False) -> Iterator[Any]:
-        """Yield the results of a problem along the path, or at least the last one."""
+        """Yield the results of a problem along the path; with `last`, only the last one is needed."""
         raise NotImplementedError
 
     def _best(self, X: Any, y: Any, sample_weight: Any) -> int:
@@ -71,7 +71,7 @@ class CrossValidated(CertifiedEstimator):
         return int(np.argmax(self.scores_.mean(axis=1)))
 
     def _scores(self, X: Any, y: Any, weights: Array | None, train: Array, test: Array) -> Sequence[float]:
-        """Return the score on the test part for each weight, of the path on the training part."""
+        """Follow the path on the training part, and return the score on the test part for each weight."""
         given: Any = self.get_params(deep=False) | {"cv": None}  # a generator cannot be copied
         model: Any = clone(type(self)(**given))
         values = model._set_grid()
@@ -102,22 +102,22 @@ def _determinations(y: Array, predictions: Array, sample_weight: Array | None = 
 
 
 _AT_ONCE: dict[Any, Any] = {ClassifierMixin.score: _accuracies, RegressorMixin.score: _determinations}
-"""scikit-learn's `score` for a matrix with a column of predictions for each weight, because its checks of
-one column after the other take longer than the predictions."""
+"""scikit-learn's `score` for a matrix of predictions, with a column for each weight, because its checks of
+single columns take longer than the predictions."""
 
 
 def first_of(name: str) -> Any:
-    """Return a property in the place of a parameter with one value: the first value of the path."""
+    """Return a property that replaces a parameter with a single value by the first value of the path."""
     return property(lambda self: float(getattr(self, name)[0]), doc="The first value of the path.")
 
 
 @estimator
 class CrossValidatedPenalty(CrossValidated, LinearEstimator):
-    """A linear estimator whose weight of the penalty is chosen by cross-validation.
+    """A linear estimator that chooses the weight of the penalty by cross-validation.
 
-    In each fold the problems are solved from the largest weight to the smallest. Each keeps the cuts of the
-    last one, because cuts of the loss hold for every weight. The final fit on all data follows the same path
-    to the chosen weight.
+    In each fold the problems are solved from the largest weight to the smallest. Each reuses the cuts of the
+    previous one, because cuts of the loss are valid for every weight. The final fit on all data follows the
+    same path to the chosen weight.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class CrossValidatedPenalty(CrossValidated, LinearEstimator):
     Attributes
     ----------
     alpha_ : float
-        The weight with the best mean score; of equals, the largest.
+        The weight with the best mean score; the largest one if there are ties.
     alphas_ : ndarray of shape (n_alphas,)
         The weights in the order of the path, descending.
     scores_ : ndarray of shape (n_alphas, n_folds)
@@ -154,7 +154,7 @@ class CrossValidatedPenalty(CrossValidated, LinearEstimator):
         return self
 
     def _follow(self, problem: Problem, values: Array, last: bool = False) -> Iterator[Any]:
-        """Yield the results along the path; one weight at a time, because a whole path keeps all cuts."""
+        """Yield the results along the path, one weight at a time, because a whole path stores all cuts."""
         lams = values * unit_weight(self.penalty)
         exact = self._on_exact_path(problem, lams, last)
         if exact is not None:
@@ -166,7 +166,7 @@ class CrossValidatedPenalty(CrossValidated, LinearEstimator):
     def _on_exact_path(self, problem: Problem, lams: Array, last: bool) -> list[Any] | None:
         """Return the last result or all points of the exact path.
 
-        Returns None where the path does not apply, costs more than separate solves, loses its active set or
+        Return None if the exact path does not apply, costs more than separate solves, loses its active set or
         misses the tolerance.
         """
         free = self.method == "auto" and self.max_cuts is None and not self.verbose
@@ -186,7 +186,7 @@ class CrossValidatedPenalty(CrossValidated, LinearEstimator):
 
 @dataclass(frozen=True)
 class _OnPath:
-    """The members of a result that fitted attributes need, for a point on an exact path."""
+    """A point on an exact path, with the members of a result that fitted attributes need."""
 
     x: Array
     lower_bound: float

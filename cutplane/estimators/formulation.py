@@ -1,4 +1,4 @@
-"""From the names that estimators accept to the pieces of a problem."""
+"""Conversion of the names that estimators accept to the pieces of a problem."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def as_choice(name: str, value: Any, choices: Any) -> Any:
 
 
 def as_piece(name: str, value: Any, named: Mapping[str, Any], kinds: Any, example: str) -> Any:
-    """Return the object of a name, or the object itself if it is one of `kinds`."""
+    """Return the object with a name, or the value itself if it is one of `kinds`."""
     if isinstance(value, kinds):
         return value
     if isinstance(value, str) and value in named:
@@ -65,12 +65,12 @@ def as_piece(name: str, value: Any, named: Mapping[str, Any], kinds: Any, exampl
 
 
 def as_loss(value: Any, named: Mapping[str, Loss], kinds: Any = ScalarLoss) -> Any:
-    """Return the loss of a name, or the loss itself."""
+    """Return the loss with a name, or the value itself if it is a loss."""
     return as_piece("loss", value, named, kinds, "losses.Huber(2.0)")
 
 
 def as_residual_loss(value: Any, epsilon: float) -> ScalarLoss:
-    """Return a loss of residuals, with `epsilon` in the losses of a tube and in Huber's."""
+    """Return a loss of residuals; `epsilon` is the parameter of epsilon-insensitive losses and of Huber's."""
     kinds = {**TUBES, "huber": scalar.Huber}
     if isinstance(value, str) and value in kinds:
         return kinds[value](epsilon)
@@ -78,7 +78,7 @@ def as_residual_loss(value: Any, epsilon: float) -> ScalarLoss:
 
 
 def make_risk(X: Any, y: Array, loss: Loss, weights: Array | None, intercept: bool) -> Any:
-    """Return the mean loss of a linear predictor: of one score, or of the scores of all classes."""
+    """Return the mean loss of a linear predictor with one score, or with the scores of all classes."""
     kind: Any = MulticlassRisk if is_joint(loss) else LinearRisk
     return kind(X, y, loss, sample_weight=weights, intercept=intercept)
 
@@ -89,16 +89,16 @@ def is_joint(loss: Loss) -> bool:
 
 
 def shape_of(risk: Any) -> tuple[int, int]:
-    """Return the number of scores, and of the coefficients of each."""
+    """Return the number of scores and the number of coefficients of each score."""
     width = risk.X.shape[1] + bool(risk.intercept)
     return risk.dim // width, width
 
 
 def starting_point(risk: Any) -> Array:
-    """Return zero weights, with biases that are certainly not the best ones if there are biases.
+    """Return zero weights, with biases (if any) that are far from the optimal ones.
 
-    They differ from the best ones because the first cut is almost flat in the bias there, and the model then
-    attains its infimum far away. For balanced classes or centred targets the best bias is zero.
+    At the optimal bias, for example zero for balanced classes or centred targets, the first cut is almost
+    flat in the bias, and the model then has its minimiser far away.
     """
     shape = shape_of(risk)
     if shape[0] > 1 or not risk.intercept or (np.abs(risk.y) == 1.0).all():
@@ -109,7 +109,7 @@ def starting_point(risk: Any) -> Array:
 
 
 def first_point(shape: tuple[int, int], intercept: bool, bias: float = 1.0) -> Array:
-    """Return zero weights, and if there are biases, the given one, or different ones of several scores."""
+    """Return zero weights with the given bias, or with different biases for several scores."""
     x = np.zeros(shape)
     if intercept:
         x[:, -1] = np.linspace(1.0, -1.0, len(x)) if len(x) > 1 else bias
@@ -117,19 +117,19 @@ def first_point(shape: tuple[int, int], intercept: bool, bias: float = 1.0) -> A
 
 
 def first_bias(loss: Any, high: float) -> float:
-    """Return the prediction of a target; 0 if there is none."""
+    """Return the prediction that corresponds to a target; 0 if it is not finite."""
     with np.errstate(divide="ignore"):
         start = loss.link(high)
     return float(start) if np.isfinite(start) else 0.0
 
 
 def unit_weight(penalty: Any) -> float:
-    """Return the factor of `alpha`: the `lam` of a penalty, 1 for a name."""
+    """Return the factor of `alpha`, which is `lam` for a penalty object and 1 for a name."""
     return penalty.lam if isinstance(penalty, Regularizer) else 1.0
 
 
 def make_regularizer(penalty: Any, lam: float, l1_ratio: float, regularized: Array) -> Regularizer:
-    """Return the regularizer with weight `lam` of the coordinates where `regularized` is true."""
+    """Return the regularizer with weight `lam` on the coordinates where `regularized` is true."""
     weights = None if regularized.all() else regularized.astype(np.float64)
     if isinstance(penalty, Regularizer):
         whole = penalty.with_lam(lam)

@@ -1,4 +1,4 @@
-"""The bases of the kernel estimators: kernels, problems, functions, and C and gamma by cross-validation."""
+"""The base classes of the kernel estimators: kernels, problems, and cross-validation of C and gamma."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ NAMES = *WITH_GAMMA, "linear", "cosine", "precomputed"
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A problem of one or several functions, and their expansion in kernel functions of examples.
+    """A problem of one or several functions, and the expansion of these in kernel functions k(x_j, .).
 
     Attributes
     ----------
     risk : Risk
-        Of a vector with a row for each function: its weights and, if there is one, its intercept.
+        The risk of a vector with a row for each function, which contains its weights and its intercept if
+        any.
     examples : ndarray of int
+        The indices of the x_j.
     back : ndarray of shape (n_examples, n_weights), optional
-        The map from weights to coefficients of the examples; by default they are the same.
+        The map from weights to coefficients of the examples; by default the identity.
     norm : callable, optional
-        From lam to lam/2 times the squared norm of the functions; by default weights are orthonormal.
+        A function of lam that returns the regularizer lam/2 times the squared norm of the functions; by
+        default `L2` of the weights.
     n_functions : int
     """
 
@@ -85,31 +88,32 @@ class KernelFunctionEstimator(Weighted):
     kernel : str, Kernel or callable, default "rbf"
         "rbf", exp(-gamma ||x - z||^2); "linear"; "poly", (gamma <x, z> + coef0)^degree; "laplacian",
         exp(-gamma ||x - z||_1); "cosine"; "chi2", exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j));
-        "precomputed", where X holds the values; a kernel of `cutplane.kernels`; or a function of two
+        "precomputed" if X contains the kernel values; a kernel of `cutplane.kernels`; or a function of two
         matrices.
     gamma : "scale", "auto" or float, default "scale"
         1 / (d var X), 1 / d, or a number > 0.
     degree : int, default 3
-        Of "poly".
+        The degree of "poly".
     coef0 : float, default 0.0
-        Of "poly", at least 0.
+        The constant of "poly"; at least 0.
     cache_bytes : int, default 200 MiB
         The memory for rows of the kernel matrix.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        The examples with a coefficient in one of the functions.
+        The indices of the examples with a nonzero coefficient in a function.
     dual_coef_ : ndarray of shape (n_problems, n_support)
-        Their coefficients.
+        The coefficients of these examples.
     intercept_ : ndarray of shape (n_problems,)
     function_ : KernelFunction
-        The function for predictions; it keeps a copy of the examples of `support_`.
+        The function for predictions; it stores a copy of the examples in `support_`.
     gamma_ : float
-        The one in use; None for a kernel without one.
+        The gamma of the kernel; None for a kernel without gamma.
     results_ : tuple of Result
-        One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``; `result_`
-        is the only one. They refer to the training data, so pickles of the estimator exclude them.
+        One result for each problem, in the scaling of the mean loss, for example for
+        ``results_[0].certificate.verify()``; `result_` is the result of a single problem. Pickles of the
+        estimator exclude the results, because these refer to the training data.
     """
 
     _: KW_ONLY
@@ -150,7 +154,7 @@ class KernelFunctionEstimator(Weighted):
         return results
 
     def _targets(self, y: Array, weights: Array | None) -> tuple[list[tuple[Any, Array | None]], Any]:
-        """Return the targets of each problem, with its examples if these are not all, and the weights."""
+        """Return the targets of each problem, its examples (None for all), and the weights of examples."""
         return [(y, None)], weights
 
     def _make_kernel(self, X: Any, gamma: Any) -> Kernel:
@@ -161,7 +165,7 @@ class KernelFunctionEstimator(Weighted):
         return 1.0, gamma_of(self.kernel, X, self.gamma)
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        """Return the problems; they share one kernel matrix, and it is taken from `risk` if that is given."""
+        """Return the problems, which share one kernel matrix, that of `risk` if it is given."""
         raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:
@@ -207,32 +211,32 @@ class KernelFunctionEstimator(Weighted):
 
 @estimator
 class KernelEstimator(KernelFunctionEstimator):
-    """A function of a kernel's space that minimises a loss, on a basis if one is given, with C and gamma.
+    """A function of a kernel's space that minimises a loss; C and gamma may be cross-validated.
 
     Parameters
     ----------
     C : float or array_like, default 1.0
-        Weight of the loss; greater than 0; several are compared by cross-validation.
+        Weight of the loss; greater than 0. Several values are compared by cross-validation.
     gamma : "scale", "auto", float or array_like, default "scale"
-        1 / (d var X), 1 / d, or a number > 0; several are compared by cross-validation.
+        1 / (d var X), 1 / d, or a number > 0. Several values are compared by cross-validation.
     fit_intercept : bool, default True
-        Whether there is a b, which is not penalised.
+        Whether there is an intercept b, which is not penalised.
     n_basis : int, optional
-        Number of random examples that functions are expanded in (Nystroem features and a linear machine); by
-        default all. The certificate is for that problem of low rank, and no bound for the whole space.
+        Number of random examples in which functions are expanded (a linear machine on Nystroem features); by
+        default all. The certificate is then valid for this low-rank problem, not for the whole space.
     cv : int, cross-validation generator or iterable, optional
-        As in scikit-learn; by default 5 folds where C or gamma are several, and then only.
+        As in scikit-learn, by default 5 folds; used only if C or gamma has several values.
     scoring : str or callable, optional
         As in scikit-learn; by default the accuracy or the coefficient of determination.
     random_state : int, RandomState or None, default None
-        Seed of the choice of a basis.
+        Seed of the choice of the basis.
 
     Attributes
     ----------
     C_ : float
-        The one in use.
+        The C of the final fit.
     scores_ : ndarray of shape (n_C, n_gamma, n_folds)
-        After cross-validation, with `C` and `gamma` ascending.
+        The scores of cross-validation, with `C` and `gamma` in ascending order.
     """
 
     C: Any = 1.0
@@ -255,7 +259,7 @@ class KernelEstimator(KernelFunctionEstimator):
         several = np.ndim(self.C) > 0 or np.ndim(self.gamma) > 0
         if several and not self._compares:
             raise InvalidInputError(
-                f"{type(self).__name__} takes one C and one gamma; compare several by GridSearchCV."
+                f"{type(self).__name__} takes a single C and a single gamma; use GridSearchCV for several."
             )
         return choose(self, X, y, weights) if several else (self.C, super()._choose(X, y, weights)[1])
 
@@ -280,17 +284,17 @@ class KernelEstimator(KernelFunctionEstimator):
         return parts
 
     def _basis(self, kernel: Kernel, X: Any) -> tuple[Array, Array, Array]:
-        """Return the basis, its features and their map; by default all examples, with the same span."""
+        """Return the basis (by default all examples), its features, and the map to coefficients."""
         return basis_of(kernel, X, X.shape[0] if self.n_basis is None else self.n_basis, self.random_state)
 
     def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
-        """Return a risk of all examples, with placeholders for the targets."""
+        """Return a risk of all examples with placeholder targets, because it provides the kernel matrix."""
         signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
         intercept = bool(self.fit_intercept)
         return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)
 
     def plot_scores(self, ax: Any = None) -> Any:
-        """Plot the mean scores of cross-validation over C, and over gamma if there are several.
+        """Plot the mean scores of cross-validation as a function of C, and of gamma if there are several.
 
         Parameters
         ----------
@@ -301,7 +305,9 @@ class KernelEstimator(KernelFunctionEstimator):
         matplotlib.axes.Axes
         """
         if not hasattr(self, "scores_"):
-            raise InvalidInputError(f"{type(self).__name__} has no scores: give several C or gamma, and fit.")
+            raise InvalidInputError(
+                f"{type(self).__name__} has no scores; pass several values of C or gamma, and fit."
+            )
         if ax is None:
             from matplotlib import pyplot
 
@@ -323,13 +329,14 @@ class KernelEstimator(KernelFunctionEstimator):
 
 @estimator
 class KernelClassification(Classification, KernelFunctionEstimator):
-    """A kernel classifier: problems of classes, and weights of these.
+    """A kernel classifier, one-vs-rest or one-vs-one, with class weights.
 
     Parameters
     ----------
     multi_class : {"ovr", "ovo"}, default "ovr"
-        With more than two classes: one problem for each class against the rest, or one for each pair, where
-        the class with most votes is predicted, and of equal votes the one with the largest sum of scores.
+        With more than two classes: one problem for each class against the rest ("ovr"), or one for each pair
+        of classes ("ovo"). "ovo" predicts the class with most votes, and among equal votes the largest sum of
+        scores.
     """
 
     _: KW_ONLY
@@ -360,7 +367,7 @@ class KernelClassification(Classification, KernelFunctionEstimator):
 
 
 def votes(scores: Array, count: int) -> Array:
-    """Return the votes of pairs of classes, and less than half a vote for the sum of the scores."""
+    """Return the votes of pairs of classes, plus less than half a vote for the sum of scores."""
     votes, sums = np.zeros((2, len(scores), count))
     for k, (i, j) in enumerate(combinations(range(count), 2)):
         won = scores[:, k] > 0.0
@@ -372,9 +379,9 @@ def votes(scores: Array, count: int) -> Array:
 
 
 def gamma_of(kernel: Any, X: Any, gamma: Any) -> float | None:
-    """Return gamma as a number, for d columns 1 / (d var X) or 1 / d if it is "scale" or "auto".
+    """Return gamma as a number: with d columns, "scale" is 1 / (d var X), and "auto" is 1 / d.
 
-    Returns None for a kernel without a gamma.
+    Return None for a kernel without gamma.
     """
     if not (isinstance(kernel, str) and kernel in WITH_GAMMA):
         return None
@@ -389,7 +396,7 @@ def gamma_of(kernel: Any, X: Any, gamma: Any) -> float | None:
 
 
 def make_kernel(kernel: Any, gamma: float | None, degree: Any, coef0: Any) -> Kernel:
-    """Return a kernel by its name, or the given one."""
+    """Return the kernel with a name, or the given one."""
     if not isinstance(kernel, str) or kernel == "precomputed":
         return as_kernel(kernel)
     if kernel not in NAMES:
@@ -409,8 +416,8 @@ def make_kernel(kernel: Any, gamma: float | None, degree: Any, coef0: Any) -> Ke
 def basis_of(kernel: Kernel, X: Any, n_basis: Any, seed: Any) -> tuple[Array, Array, Array]:
     """Return a random basis, the Nystroem features of all examples, and the map to coefficients.
 
-    With the block K_bb = U S U' of the basis, the features are K_mb U S^-1/2; weights w of these are the
-    coefficients U S^-1/2 w of the basis.
+    With the block K_bb = U S U' of the basis, the features are K_mb U S^-1/2. Weights w of the features
+    correspond to the coefficients U S^-1/2 w of the basis.
     """
     count = min(as_count("n_basis", n_basis), X.shape[0])
     chosen = np.sort(check_random_state(seed).permutation(X.shape[0])[:count])
@@ -428,10 +435,10 @@ def basis_of(kernel: Kernel, X: Any, n_basis: Any, seed: Any) -> tuple[Array, Ar
 
 
 def choose(model: Any, X: Any, y: Array, weights: Array | None) -> tuple[float, float | None]:
-    """Return the C and gamma with the best mean score, and set ``scores_``."""
+    """Return the C and gamma with the best mean score in cross-validation, and set ``scores_``."""
     several = np.ndim(model.gamma) > 0
     if several and not (isinstance(model.kernel, str) and model.kernel in WITH_GAMMA):
-        raise InvalidInputError(f"The kernel {model.kernel!r} has no gamma to choose; give a single one.")
+        raise InvalidInputError(f"The kernel {model.kernel!r} has no gamma; pass a single value.")
     given = ascending("gamma", model.gamma, np.ones(1)) if several else [model.gamma]
     gammas = [gamma_of(model.kernel, X, gamma) for gamma in given]
     Cs = ascending("C", np.atleast_1d(model.C), np.ones(1))
@@ -443,7 +450,7 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> tuple[float, 
     if model.n_basis is None:
         first = model._whole(model._make_kernel(X, gammas[0]), X)
     for j, gamma in enumerate(gammas):
-        kernel, whole = model._make_kernel(X, gamma), None  # frees the last matrix before the next one
+        kernel, whole = model._make_kernel(X, gamma), None  # frees the last kernel matrix first
         if first is not None:
             whole = first.with_kernel(kernel) if several else first
         for k, (train, test) in enumerate(splits):
@@ -455,14 +462,14 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> tuple[float, 
             for i, C in enumerate(Cs):
                 seeds, scores[i, j, k] = score(float(C), seeds)
                 if i == 0 and all(part.back is None for part in parts):
-                    starts[k] = seeds  # not weights of features, because these depend on the width
+                    starts[k] = seeds  # weights of features depend on gamma
     model.scores_, model.Cs_, model.gammas_ = scores, Cs, np.array(gammas)
     i, j = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     return float(Cs[i]), gammas[j]
 
 
 def _transferred(seeds: Any, before: Array, now: Array) -> list[Array] | None:
-    """Return the coefficients of one fold for the examples of another; those in one fold alone have 0."""
+    """Move the coefficients of one fold to the examples of another; other examples have 0."""
     if seeds is None:
         return None
     found = []

@@ -1,4 +1,4 @@
-"""Kernel machines with a given share of examples beyond a free margin, for scikit-learn."""
+"""Nu-forms of kernel machines for scikit-learn: a given fraction of examples is beyond a free margin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cutplane.pieces.validation import Array
 
 
 class NuPart(Part):
-    """A nu-form; the function of a classifier is divided by rho, so that its margin is 1."""
+    """The problem of a nu-form; the function of a classifier is divided by rho, so that its margin is 1."""
 
     def coefficients(self, x: Array) -> tuple[Array, Array]:
         """Return the coefficients of the examples, and the intercept."""
@@ -27,13 +27,13 @@ class NuPart(Part):
 
 @estimator
 class KernelNuEstimator(KernelFunctionEstimator):
-    """A function of a kernel's space with a share of examples beyond its margin.
+    """A function of a kernel's space with a given fraction of examples beyond its margin.
 
     Parameters
     ----------
     nu : float, default 0.5
-        In (0, 1]: at most this share of the (weighted) examples is beyond the margin, and at least this
-        share has a coefficient.
+        In (0, 1]. At most this fraction of the (weighted) examples is beyond the margin, and at least this
+        fraction has a nonzero coefficient.
     """
 
     nu: float = 0.5
@@ -61,17 +61,18 @@ class KernelNuSVC(KernelClassification, KernelNuEstimator):
 
         minimise  1/2 ||f||^2 + sum_i c_i (max(0, rho - y_i (f(x_i) + b)) - nu rho)   over f, b, rho
 
-    At most the share nu of the examples is on the wrong side of its margin, and at least that share are
-    support vectors. The function is divided by rho, so that its margin is 1; it is then the function of
+    At most a fraction nu of the examples is on the wrong side of the margin, and at least this fraction are
+    support vectors. The function is divided by rho, so that its margin is 1; it then equals the function of
     ``KernelSVC(C=1/rho)``. If no function separates the classes, rho is 0.
 
     Parameters
     ----------
     nu : float, default 0.5
-        In (0, 1], and at most twice the share of the smaller class of each problem.
+        In (0, 1], and at most twice the fraction of the smaller class in each problem.
     multi_class : {"ovo", "ovr"}, default "ovo"
-        With more than two classes: one problem for each pair, or one for each class against the rest, for
-        which nu has to be smaller, because classes are smaller parts of these problems.
+        With more than two classes: one problem for each pair of classes ("ovo"), or one for each class
+        against the rest ("ovr"). "ovr" needs a smaller nu, because a single class is a smaller fraction of
+        all examples.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class KernelNuSVR(Regression, KernelNuEstimator):
 
         minimise  1/2 ||f||^2 + C sum_i c_i (nu eps + max(0, |f(x_i) + b - y_i| - eps))   over f, b, eps
 
-    The tube is so wide that at most the share nu of the examples is outside.
+    The width of the tube is such that at most a fraction nu of the examples is outside.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
 
         minimise  1/2 ||f||^2 + sum_i c_i (max(0, rho - f(x_i)) - nu rho)   over f and rho
 
-    At most the share nu of the examples is an outlier, where f is less than rho.
+    At most a fraction nu of the training examples are outliers, that is f < rho.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ class KernelOneClass(OutlierMixin, KernelNuEstimator):
     Attributes
     ----------
     offset_ : float
-        The rho: the scores are ``decision_function(X) + offset_``.
+        The value of rho; ``score_samples(X)`` is ``decision_function(X) + offset_``.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Kernel machines with a loss: classes, numbers, classes in an order, unlabelled examples, small bases."""
+"""Kernel machines with a loss: classification, regression, ordinal, semi-supervised, and sparse ones."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from cutplane.risks.ordinal import OrdinalRisk
 
 @estimator
 class LossClassification(KernelClassification, KernelEstimator):
-    """A classifier with a loss that has a form for the scores of all classes together.
+    """A kernel classifier whose loss also has a joint form for the scores of all classes.
 
     Parameters
     ----------
     multi_class : {"ovr", "ovo", "joint"}, default "ovr"
-        With more than two classes: one problem for each class against the rest; one for each pair, where the
-        class with most votes is predicted, and of equal votes the one with the largest sum of scores; or one
-        problem with the scores of all classes, in features that span the functions of all examples, or of
-        `n_basis` random ones.
+        With more than two classes: one problem for each class against the rest ("ovr"), one for each pair of
+        classes ("ovo"), or one problem with the scores of all classes ("joint"). "ovo" predicts the class
+        with most votes, and among equal votes the largest sum of scores. "joint" uses features that span the
+        functions of all examples, or of `n_basis` random ones.
     """
 
     _schemes = ("ovr", "ovo", "joint")
@@ -63,7 +63,7 @@ def _is_calibrated(model: Any) -> bool:
     if model.probability is not None:
         return True
     raise AttributeError(
-        f"{type(model).__name__} gives probabilities with probability='sigmoid' or 'isotonic', or take "
+        f"{type(model).__name__} has probabilities only with probability='sigmoid' or 'isotonic'; or use "
         "KernelLogisticRegression."
     )
 
@@ -74,9 +74,9 @@ class KernelSVC(LossClassification):
 
         minimise  1/2 ||f||^2 + C sum_i c_i l(f(x_i) + b, y_i)   over functions f of the kernel's space, and b
 
-    It is solved as ``lam/2 ||f||^2`` plus the weighted mean loss, lam = 1 / (C sum_i c_i). Several C, or
-    several gamma, are compared by cross-validation: along C each solution starts from the last, and so do
-    folds and widths; a fold's kernel matrix is a part of the matrix of all examples.
+    It is solved as ``lam/2 ||f||^2`` plus the weighted mean loss, with lam = 1 / (C sum_i c_i). Several
+    values of C or gamma are compared by cross-validation. Each solve starts from the previous solution along
+    C, folds and gamma, and the kernel matrices of all folds are parts of one matrix.
 
     Parameters
     ----------
@@ -84,8 +84,9 @@ class KernelSVC(LossClassification):
         "hinge", "squared_hinge", "modified_huber", or a loss of `cutplane.losses` for targets -1 and 1 whose
         conjugate is quadratic on an interval.
     probability : {"sigmoid", "isotonic"}, optional
-        The map from scores to probabilities of `predict_proba`: Platt's sigmoid, or isotonic regression, from
-        the scores of five folds, which take five more fits and one. By default there is no `predict_proba`.
+        The map from scores to probabilities in `predict_proba`: Platt's sigmoid or isotonic regression. It is
+        learnt from the scores of five folds, which takes six more fits. By default there is no
+        `predict_proba`.
 
     References
     ----------
@@ -138,17 +139,15 @@ class KernelSVC(LossClassification):
 
     def _joint_loss(self) -> VectorLoss:
         if self.loss != "hinge":
-            raise InvalidInputError(
-                f'multi_class="joint" is the hinge of all scores: it needs loss="hinge", got {self.loss!r}.'
-            )
+            raise InvalidInputError(f'multi_class="joint" needs loss="hinge", got {self.loss!r}.')
         return MulticlassHinge()
 
 
 def coupled(shares: Array, count: int) -> Array:
-    """Return the probabilities p of the classes that agree best with the probabilities of the pairs.
+    """Return class probabilities p from probabilities of pairs, by pairwise coupling.
 
-    With r_ij the probability of i among i and j they minimise sum_{i != j} (r_ji p_i - r_ij p_j)^2: T.-F. Wu,
-    C.-J. Lin, R. C. Weng, JMLR 5 (2004), 975-1005.
+    With r_ij the probability of class i among i and j, p minimises sum_{i != j} (r_ji p_i - r_ij p_j)^2:
+    T.-F. Wu, C.-J. Lin, R. C. Weng, JMLR 5 (2004), 975-1005.
 
     Parameters
     ----------
@@ -191,8 +190,8 @@ class KernelLogisticRegression(LossClassification):
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes.
 
-        With "ovr" the probabilities of the problems are divided by their sum, with "ovo" they are coupled,
-        and with "joint" they are the softmax of the scores.
+        With "ovr" the probabilities of the problems are divided by their sum. With "ovo" they are combined by
+        pairwise coupling. With "joint" they are the softmax of the scores.
 
         Parameters
         ----------
@@ -213,12 +212,12 @@ class KernelLogisticRegression(LossClassification):
         return shares / shares.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores of the classes; with pairs the logarithms of the probabilities."""
+        """Return the scores of the classes; with "ovo" the logarithms of the probabilities."""
         return np.log(self.predict_proba(X)) if self._is_split else super().decision_function(X)
 
     @property
     def _is_split(self) -> bool:
-        """Whether there is a problem for each pair of classes."""
+        """Whether there is one problem for each pair of classes."""
         return self.multi_class == "ovo" and len(self.classes_) > 2
 
     def _loss(self) -> ScalarLoss:
@@ -237,14 +236,14 @@ class KernelSVR(Regression, KernelEstimator):
     Parameters
     ----------
     epsilon : float, default 0.1
-        Half the width of the tube of the epsilon-insensitive losses, and the largest residual that Huber's
-        loss squares.
+        Half the width of the tube of the epsilon-insensitive losses, or the largest residual in the quadratic
+        part of Huber's loss.
     loss : str or ScalarLoss, default "epsilon_insensitive"
         "epsilon_insensitive", max(0, |r| - epsilon); "squared_epsilon_insensitive"; "absolute"; "quantile";
         "huber"; "squared", r^2 / 2, which is kernel ridge regression; or a loss of `cutplane.losses` whose
         conjugate is quadratic on an interval.
     quantile : float, default 0.5
-        Of the loss "quantile".
+        The quantile of the loss "quantile", in (0, 1).
 
     References
     ----------
@@ -271,7 +270,7 @@ class KernelSVR(Regression, KernelEstimator):
 
 
 class OrdinalPart(Part):
-    """A problem whose thresholds are not an intercept of its function."""
+    """An ordinal problem, whose thresholds are no intercept of the function."""
 
     def coefficients(self, x: Array) -> tuple[Array, Array]:
         """Return the coefficients of the examples, and 0."""
@@ -280,13 +279,13 @@ class OrdinalPart(Part):
 
 @estimator
 class KernelOrdinalClassifier(Classification, KernelEstimator):
-    """Classes in an order, separated by thresholds on one function of a kernel's space, with a certificate.
+    """Ordinal classification by thresholds on a function of a kernel's space, with a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i c_i sum_j l(sign(y_i > j) (f(x_i) - b_j))   over f, and thresholds b
 
-    The classes are ordered as ``numpy.unique`` orders them. An example is compared with all thresholds, or
-    with the two next to its class; the thresholds are not regularized. See `cutplane.OrdinalRisk`. It is
-    solved in features that span the functions of all examples, or of `n_basis` random ones.
+    The classes have the order of ``numpy.unique``. An example is compared with all thresholds, or with the
+    two thresholds next to its class. Thresholds are not regularized. See `cutplane.OrdinalRisk`. The problem
+    is solved in features that span the functions of all examples, or of `n_basis` random ones.
 
     Parameters
     ----------
@@ -295,9 +294,9 @@ class KernelOrdinalClassifier(Classification, KernelEstimator):
     loss : str or ScalarLoss, default "hinge"
         "hinge", "squared_hinge", "modified_huber", "logistic", or a loss for targets -1 and 1.
     fit_intercept : bool, default True
-        True, because the thresholds are intercepts.
+        Must be True, because the thresholds are intercepts.
     thresholds : {"all", "immediate"}, default "all"
-        The thresholds that an example is compared with.
+        The thresholds with which an example is compared.
 
     Attributes
     ----------
@@ -329,12 +328,13 @@ class KernelOrdinalClassifier(Classification, KernelEstimator):
         self.thresholds_ = np.sort(results[0].x[1 - len(self.classes_) :])
 
     def decision_function(self, X: Any) -> Array:
-        """Return the distance of the function to the nearest threshold of each class, negative outside.
+        """Return the distance of f to the nearest threshold of each class, negative outside the class.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            The class with the largest is predicted; with two classes f - b_0, of shape (n_samples,).
+            The class with the largest value is predicted. With two classes the result is f - b_0, shape
+            (n_samples,).
         """
         f = self._predictions(X)
         if self.thresholds_.size == 1:
@@ -344,7 +344,7 @@ class KernelOrdinalClassifier(Classification, KernelEstimator):
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
         if not self.fit_intercept:
-            raise InvalidInputError("The thresholds are intercepts: fit_intercept has to be True.")
+            raise InvalidInputError("fit_intercept must be True, because the thresholds are intercepts.")
         levels, loss = self._labels(y), self._loss()
         basis, features, back = self._basis(kernel, X)
         risk = OrdinalRisk(features, levels, loss, self.thresholds, len(self.classes_), weights)
@@ -358,33 +358,33 @@ class GraphSVC(KernelClassification, KernelEstimator):
         minimise  1/2 ||f||^2 + graph_weight/2 f'Lf + C sum over labelled i of c_i l(y_i (f(x_i) + b))
 
     over functions f of the kernel's space, and b, where L is the Laplacian of the graph of nearest
-    neighbours: f'Lf is the sum of squared differences over its edges (manifold regularization). Examples of
-    the label -1 are unlabelled, as in ``sklearn.semi_supervised``; they show where the classes are.
-    With the squared hinge it is the Laplacian SVM, with the squared loss the Laplacian LS-SVM.
+    neighbours. f'Lf is the sum of squared differences over the edges of the graph (manifold regularization).
+    Examples with the label -1 are unlabelled, as in ``sklearn.semi_supervised``. With the squared hinge it is
+    the Laplacian SVM, with the squared loss the Laplacian LS-SVM.
 
-    The machine of the labelled examples in the deformed kernel is solved; deforming it takes a dense linear
-    system of the size of all examples.
+    It is solved as a kernel machine of the labelled examples with a deformed kernel. Deforming the kernel
+    takes a dense linear system of the size of all examples.
 
     Parameters
     ----------
     C : float, default 1.0
         Weight of the loss; greater than 0.
     graph_weight : float, default 1.0
-        Weight of the graph; at least 0, where 0 is a `KernelSVC` of the labelled examples.
+        Weight of the graph term; at least 0. With 0 it is a `KernelSVC` of the labelled examples.
     n_neighbors : int, default 6
-        Each example has edges of weight 1 to so many others, and they to it.
+        Number of nearest neighbours with which each example is joined by edges of weight 1.
     normalized : bool, default True
-        Whether the Laplacian is the normalized one.
+        Whether the Laplacian is normalized.
     graph : sparse matrix or callable, optional
-        The weights of the edges, of shape (n_samples, n_samples), or a function of X that returns them; in
-        the place of the nearest neighbours.
+        The weights of the edges, shape (n_samples, n_samples), or a function of X that returns them; by
+        default the graph of nearest neighbours.
     loss : str or ScalarLoss, default "hinge"
         "hinge", "squared_hinge", "modified_huber", "logistic", or a loss for targets -1 and 1.
 
     Attributes
     ----------
     transduction_ : ndarray of shape (n_samples,)
-        The classes of the training examples: those given, and predicted ones for the unlabelled.
+        The given classes of the labelled examples, and the predicted classes of the unlabelled ones.
 
     References
     ----------
@@ -421,7 +421,9 @@ class GraphSVC(KernelClassification, KernelEstimator):
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
         if self.n_basis is not None:
-            raise InvalidInputError("GraphSVC takes no n_basis: its functions are expanded in all examples.")
+            raise InvalidInputError(
+                "GraphSVC does not support n_basis: it expands functions in all examples."
+            )
         labelled = np.flatnonzero(_is_labelled(y))
         targets, weights = self._targets(y[labelled], None if weights is None else weights[labelled])
         K = kernel.check_examples(X) if kernel.matrix_of(X) is not None else kernel(X)
@@ -441,11 +443,11 @@ class GraphSVC(KernelClassification, KernelEstimator):
             weights: Any = self.graph(X) if callable(self.graph) else self.graph
             if weights.shape[0] != X.shape[0]:
                 raise InvalidInputError(
-                    f"graph must have a row per row of X, {X.shape[0]}, got {weights.shape}."
+                    f"graph must have one row per row of X, {X.shape[0]}, got shape {weights.shape}."
                 )
             return laplacian(weights, bool(self.normalized))
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise InvalidInputError("With a precomputed kernel the neighbours are not known; pass graph.")
+            raise InvalidInputError("A precomputed kernel does not define nearest neighbours; pass graph.")
         from sklearn.neighbors import kneighbors_graph
 
         count = min(as_count("n_neighbors", self.n_neighbors), X.shape[0] - 1)
@@ -453,13 +455,13 @@ class GraphSVC(KernelClassification, KernelEstimator):
 
 
 def _is_labelled(y: Array) -> Array:
-    """Return which labels are not -1; labels that are not numbers may be objects."""
+    """Return a mask of the labels other than -1; labels may be objects, such as strings."""
     return y != -1 if y.dtype.kind in "iuf" else np.array([label != -1 for label in y.tolist()])
 
 
 @estimator
 class SparseKernelEstimator(KernelEstimator):
-    """A function of few kernel functions, chosen greedily; the machine on them is certified.
+    """A function of a few kernel functions, which are chosen greedily; the machine on them is certified.
 
     Parameters
     ----------
@@ -468,16 +470,16 @@ class SparseKernelEstimator(KernelEstimator):
     gamma : "scale", "auto" or float, default "scale"
         1 / (d var X), 1 / d, or a number > 0.
     n_basis : int, default 50
-        Largest number of functions k(x_j, .) that each problem is expanded in.
+        Largest number of functions k(x_j, .) in the expansion of each problem.
     n_candidates : int, default 59
-        Number of random functions that each one is chosen from.
+        Number of random candidates for each function.
     random_state : int, RandomState or None, default None
         Seed of the candidates.
 
     Attributes
     ----------
     bases_ : tuple of GreedyBasis
-        One for each problem, in the order of the choice; pickles of the estimator exclude them.
+        One basis for each problem, in the order in which functions were chosen; pickles exclude them.
     """
 
     _: KW_ONLY
@@ -523,8 +525,8 @@ class SparseKernelClassifier(SparseKernelEstimator, KernelClassification):
 
         minimise  1/2 ||f||^2 + C sum_i c_i l(y_i (f(x_i) + b))   over f = sum_{j in J} a_j k(x_j, .), and b
 
-    J grows by the function that lowers the objective most among random candidates. A few dozen are often as
-    accurate as a support vector machine with hundreds of support vectors, and predict as much faster.
+    Each step adds to J the random candidate that decreases the objective most. A few dozen functions are
+    often as accurate as hundreds of support vectors, with faster predictions.
 
     Parameters
     ----------
@@ -559,7 +561,7 @@ class SparseKernelRegressor(Regression, SparseKernelEstimator):
     Parameters
     ----------
     epsilon : float, default 0.1
-        The largest residual that Huber's loss squares, and half the width of the tube of the
+        The largest residual in the quadratic part of Huber's loss, or half the width of the tube of the
         epsilon-insensitive loss.
     loss : str or ScalarLoss, default "squared"
         "squared", r^2 / 2; "huber"; "squared_epsilon_insensitive"; or a loss of `cutplane.losses` that has

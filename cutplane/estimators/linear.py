@@ -1,4 +1,4 @@
-"""The bases of the linear estimators: from data to problems, from results to attributes."""
+"""The base classes of the linear estimators: data to problems, and results to attributes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from cutplane.result import Result
 from cutplane.risks.data import scores
 
 _ROWS = 1 << 10
-"""Rows that `digest` hashes at a time, because a copy of all rows may not fit in memory."""
+"""Rows in a block that `digest` hashes, because a copy of all rows may not fit in memory."""
 
 
 @estimator
@@ -52,20 +52,20 @@ class LinearBase(CertifiedEstimator):
     Parameters
     ----------
     penalty : {"l2", "l1", "elasticnet"} or Regularizer, default "l2"
-        Omega: half the squared Euclidean norm; the l1 norm; `l1_ratio` times the second plus ``1 - l1_ratio``
-        times the first; or a regularizer object of cutplane, whose `lam` is a factor. The penalty of a joint
-        problem applies to the coefficients of all classes in one vector, class by class.
+        Omega: "l2" is half the squared Euclidean norm; "l1" is the l1 norm; "elasticnet" is `l1_ratio` times
+        the l1 norm plus ``1 - l1_ratio`` times "l2"; or a regularizer object of cutplane, whose `lam` is a
+        factor. In a joint problem the penalty applies to one vector of the coefficients of all classes, class
+        by class.
     alpha : float, default 1e-4
         Weight of the penalty relative to the mean loss; greater than 0.
     l1_ratio : float, default 0.5
-        Share of the l1 norm in "elasticnet", in [0, 1].
+        Fraction of the l1 norm in "elasticnet", in [0, 1].
     fit_intercept : bool, default True
-        Whether there is a b.
+        Whether there is an intercept b.
     regularize_intercept : bool, default False
-        Whether the penalty includes b, as if X had a constant column; its optimum is found in fewer
-        iterations.
+        Whether the penalty includes b, as if X had a constant column. This takes fewer iterations.
     max_cuts : int, optional
-        Most cuts kept for each problem; by default no limit.
+        Largest number of cuts stored for each problem; by default unlimited.
     method : Method or "auto", default "auto"
         For example ``cutplane.OCAS()``.
     backend : str or Backend, default "auto"
@@ -74,8 +74,9 @@ class LinearBase(CertifiedEstimator):
     Attributes
     ----------
     results_ : tuple of Result
-        One for each problem, in the scaling of the mean loss: ``results_[0].certificate.verify()``; `result_`
-        is the only one. They refer to the training data, so pickles of the estimator exclude them.
+        One result for each problem, in the scaling of the mean loss, for example for
+        ``results_[0].certificate.verify()``; `result_` is the result of a single problem. Pickles of the
+        estimator exclude the results, because these refer to the training data.
     """
 
     _: KW_ONLY
@@ -95,14 +96,14 @@ class LinearBase(CertifiedEstimator):
         return bool(self.fit_intercept)
 
     def _weight(self, total: float) -> tuple[float, float]:
-        """Return lam, the weight of the penalty relative to a loss, and the factor of the objective."""
+        """Return lam, the weight of the penalty relative to the mean loss, and the objective's factor."""
         return as_positive("alpha", self.alpha), 1.0  # type: ignore[attr-defined]
 
     def _regularizer(self, lam: float, shape: tuple[int, int]) -> Regularizer:
         """Return the penalty of coefficients of this shape, with the weight `lam`.
 
-        A joint problem determines only the differences of its biases, so the penalty includes the last bias:
-        it fixes their common level and changes no optimum.
+        A joint problem determines only the differences of its biases. Therefore the penalty includes the last
+        bias, which fixes their common level without changing the optimum.
         """
         regularized = np.ones(shape, dtype=bool)
         if self._biased and not self.regularize_intercept:
@@ -153,8 +154,8 @@ class LinearEstimator(Weighted, LinearBase):
     Parameters
     ----------
     warm_start : bool, default False
-        Whether the next fit starts from the cuts of this one, if X, y, the weights and the loss are the same
-        (the penalty, its weight and `tol` may change), and else from its solution.
+        Whether the next fit reuses this one. If X, y, the weights and the loss are the same, it starts from
+        the cuts (the penalty, its weight and `tol` may change), else from the solution.
     """
 
     _: KW_ONLY
@@ -169,10 +170,10 @@ class LinearEstimator(Weighted, LinearBase):
         Parameters
         ----------
         X : ndarray or sparse matrix of shape (n_samples, n_features)
-            float32 and float64, dense, CSR and CSC are not copied. Or a Dask array or dataframe, whose blocks
-            stay on the workers of the current Dask client.
+            float32 and float64 data, dense, CSR or CSC, are not copied. Or a Dask array or dataframe, whose
+            blocks stay on the workers of the current Dask client.
         y : array_like of shape (n_samples,)
-            A Dask array or series if X is one.
+            A Dask array or series if X is a Dask collection.
         """
         self._store(self._fitted(X, y, sample_weight))
         return self
@@ -222,11 +223,11 @@ class LinearEstimator(Weighted, LinearBase):
         return problems, [{"x0": first if x is None else x} for x in last]
 
     def _encoders(self, data: RemoteExamples, loss: Loss) -> tuple[list[Encoder], float, float]:
-        """Return the encoder of each problem, the total weight, and a bias to start from."""
+        """Return the encoder of each problem, the total weight, and an initial bias."""
         raise NotImplementedError
 
     def _starts(self, problems: Sequence[Problem]) -> list[dict[str, Any]]:
-        """Start from the cuts of the last fit if the risk is the same, else from its solution if it fits."""
+        """Start from the cuts of the last fit if the risk is the same, else from its solution if possible."""
         starts = super()._starts(problems)
         if not self.warm_start:
             return starts
@@ -240,7 +241,7 @@ class LinearEstimator(Weighted, LinearBase):
         return starts
 
     def _last_x(self, k: int, problem: Problem) -> Array | None:
-        """Return the solution of the last fit, if it fits."""
+        """Return the solution of the last fit if it has the right size, else None."""
         results = vars(self).get("results_", ())
         fits = k < len(results) and results[k].x is not None and results[k].x.size == problem.dim
         return results[k].x if fits else None
@@ -254,19 +255,19 @@ def _gives_probabilities(model: Any) -> bool:
     if offers(loss, Capability.LOG_PROBABILITY):
         return True
     raise AttributeError(
-        f"{type(model).__name__} gives probabilities with a loss that has a log_probability, such as "
-        f"'logistic' or 'softmax', not with {loss!r}."
+        f"{type(model).__name__} has probabilities only with a loss with log_probability, such as 'logistic' "
+        f"or 'softmax', not with {loss!r}."
     )
 
 
 @estimator
 class LinearClassification(LinearEstimator, Classification):
-    """A linear classifier: one-vs-rest or joint problems, and probabilities.
+    """A linear classifier with one-vs-rest or joint problems, and probabilities.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_rows, n_features)
-        One row with two classes, else one for each class.
+        One row if there are two classes, else one for each class.
     intercept_ : ndarray of shape (n_rows,)
         Zero without `fit_intercept`.
     """
@@ -324,7 +325,7 @@ class LinearClassification(LinearEstimator, Classification):
 
 @estimator
 class LinearRegression(LinearEstimator, Regression):
-    """A linear regressor: one problem.
+    """A linear regressor with one problem.
 
     Attributes
     ----------
@@ -334,7 +335,7 @@ class LinearRegression(LinearEstimator, Regression):
     """
 
     def predict(self, X: Any) -> Array:
-        """Return the predictions: with the loss "poisson" the means."""
+        """Return the predictions; with the loss "poisson" these are the means."""
         loss: Any = self._loss()
         return loss.mean(super().predict(X))
 

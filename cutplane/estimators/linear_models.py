@@ -42,8 +42,8 @@ class LinearClassifier(LinearClassification):
 
         minimise  (1 / sum_i c_i) sum_i c_i l(<w, x_i> + b, y_i) + alpha Omega(w)
 
-    With more than two classes, each is separated from the rest, one problem for each class, except for the
-    losses of all scores together ("softmax", "multiclass_hinge"), which make one joint problem.
+    With more than two classes, there is one problem for each class against the rest. Losses of the scores of
+    all classes ("softmax", "multiclass_hinge") give one joint problem instead.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class LinearRegressor(LinearRegression):
 
         minimise  (1 / sum_i c_i) sum_i c_i l(<w, x_i> + b, y_i) + alpha Omega(w)
 
-    With the squared loss and "l1" or "elasticnet" it is scikit-learn's `Lasso` or `ElasticNet`; with "l2" it
-    is `Ridge` with n_samples times this `alpha`.
+    With the squared loss it is scikit-learn's `Lasso` ("l1"), `ElasticNet` ("elasticnet"), or `Ridge` with
+    n_samples times this `alpha` ("l2").
 
     Parameters
     ----------
@@ -136,15 +136,15 @@ class LinearRegressorCV(CrossValidatedPenalty, LinearRegressor):
 
 @estimator
 class SupportVectorMachine(LinearEstimator):
-    """A linear estimator in the scaling of support vector machines.
+    """A linear estimator with the scaling of support vector machines.
 
     Parameters
     ----------
     penalty : {"l2", "l1"}, default "l2"
         "l1" replaces ``1/2 ||w||^2`` by ``||w||_1``.
     regularize_intercept : bool, default False
-        Whether the penalty includes b. scikit-learn's `LinearSVC` and `LinearSVR` do so, its `SVC` and `SVR`
-        with ``kernel="linear"`` do not.
+        Whether the penalty includes b, as in scikit-learn's `LinearSVC` and `LinearSVR`, but not in its `SVC`
+        and `SVR` with ``kernel="linear"``.
     """
 
     C: float = 1.0
@@ -164,16 +164,17 @@ class LinearSVC(SupportVectorMachine, LinearClassification):
 
         minimise  1/2 ||w||^2 + C sum_i c_i max(0, 1 - y_i (<w, x_i> + b))
 
-    It is solved as ``lam/2 ||w||^2`` plus the weighted mean loss, lam = 1 / (C sum_i c_i), whose numbers do
-    not grow with the data.
+    It is solved as ``lam/2 ||w||^2`` plus the weighted mean loss, with lam = 1 / (C sum_i c_i), because this
+    objective does not grow with the number of examples.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge"}, default "hinge"
-        The second squares the maximum.
+        "squared_hinge" squares the maximum.
     multi_class : {"ovr", "crammer_singer"}, default "ovr"
-        With more than two classes: one problem for each class against the rest, or one joint problem with the
-        loss max_j (1[j != y] + s_j) - s_y of the scores s, for which `loss` must be "hinge".
+        With more than two classes: one problem for each class against the rest ("ovr"), or one joint problem
+        with the loss max_j (1[j != y] + s_j) - s_y of the scores s ("crammer_singer", only for the loss
+        "hinge").
 
     References
     ----------
@@ -196,9 +197,7 @@ class LinearSVC(SupportVectorMachine, LinearClassification):
         if as_choice("multi_class", self.multi_class, ("ovr", "crammer_singer")) == "ovr":
             return CLASSIFICATION[name]
         if name != "hinge":
-            raise InvalidInputError(
-                f"multi_class='crammer_singer' is a hinge of all scores: use loss='hinge', got {name!r}."
-            )
+            raise InvalidInputError(f"multi_class='crammer_singer' needs loss='hinge', got {name!r}.")
         return MulticlassHinge()
 
 
@@ -213,7 +212,7 @@ class LinearSVR(SupportVectorMachine, LinearRegression):
     epsilon : float, default 0.0
         Half the width of the tube without loss, in the unit of y; at least 0.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default "epsilon_insensitive"
-        The second squares the maximum.
+        "squared_epsilon_insensitive" squares the maximum.
 
     References
     ----------
@@ -241,14 +240,14 @@ _NAMED: dict[str, Measure] = {"f1": FBeta(), "roc_area": RocArea(), "break_even"
 
 @estimator
 class MeasureClassifier(Classification, LinearBase):
-    """A linear classifier of two classes, trained for a measure of all predictions, with a certificate.
+    """A binary linear classifier that is trained for a measure of all predictions, with a certificate.
 
         minimise  max over labellings v of Delta(y, v) + (1/m) sum_i (v_i - y_i) z_i + alpha Omega(w)
 
-    with the scores z_i = <w, x_i> + b; Delta is 1 - F1, for example. See `cutplane.MeasureRisk`. The positive
-    class is ``classes_[1]``. Measures of the order of the scores, for example "roc_area", do not determine b;
-    it is set after the fit, such that as many training examples are predicted to be positive as there are, or
-    as the measure demands.
+    with the scores z_i = <w, x_i> + b, and for example Delta = 1 - F1. See `cutplane.MeasureRisk`. The
+    positive class is ``classes_[1]``. Measures of the order of the scores, for example "roc_area", do not
+    determine b. In this case b is set after the fit, so that the number of positive predictions on the
+    training set is the number of positive examples, or the number that the measure prescribes.
 
     Parameters
     ----------
@@ -293,7 +292,7 @@ class MeasureClassifier(Classification, LinearBase):
         results: Any = self._solve([Problem(risk, self._regularizer(lam, (1, risk.dim)))])
         if not results[0].x[: risk.X.shape[1]].any():
             warnings.warn(
-                f"MeasureClassifier found coef_ = 0, where all scores are equal, because alpha = {lam:g} "
+                f"MeasureClassifier found coef_ = 0 (all scores are equal), because alpha = {lam:g} "
                 "outweighs the measure; pass a smaller alpha.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -321,7 +320,7 @@ class MeasureClassifier(Classification, LinearBase):
 
 
 def _threshold(risk: MeasureRisk, coef: Array) -> float:
-    """Return a score that as many examples exceed as the measure labels positive, or as are positive."""
+    """Return a score that k examples exceed; k is the measure's `predicted`, or the positives."""
     scores = np.sort(risk.image(coef).scores)[::-1]
     positives = int((risk.y > 0.0).sum())
     k = risk.measure.predicted(positives, scores.size - positives) or positives
@@ -330,18 +329,17 @@ def _threshold(risk: MeasureRisk, coef: Array) -> float:
 
 @estimator
 class LinearRanker(LinearBase):
-    """A linear ranking of the rows of each query, learnt from pairs of them, with a certificate.
+    """A linear ranking of the rows of each query, learnt from pairs of rows, with a certificate.
 
         minimise  mean over pairs i, j with y_i < y_j of max(0, 1 + <w, x_i - x_j>) + alpha Omega(w)
 
-    The number of pairs does not matter for the time: an evaluation takes one sort of the scores [1]_. See
-    `cutplane.RankingRisk`.
+    An evaluation takes one sort of the scores for any number of pairs [1]_. See `cutplane.RankingRisk`.
 
     Parameters
     ----------
     cost : None, "gain", callable or array_like of shape (R, R), default None
-        Weight of a pair in the mean, by its two levels: 1; the difference of the gains 2^y of NDCG; or as in
-        `RankingRisk`.
+        Weight of a pair in the mean, by its two levels: 1 (None); the difference of the gains 2^y of NDCG
+        ("gain"); or as in `RankingRisk`.
 
     Attributes
     ----------
@@ -373,15 +371,15 @@ class LinearRanker(LinearBase):
         Parameters
         ----------
         y : array_like of shape (n_samples,)
-            Relevance, the larger the better.
+            Relevance; larger is better.
         groups : array_like, optional
-            The query of each row, shape (n_samples,), as cross-validation splits it; or the sizes of
-            consecutive queries. By default all rows are one query.
+            The query of each row, shape (n_samples,), or the sizes of consecutive queries. Cross-validation
+            needs the first form. By default all rows are one query.
 
         Raises
         ------
         InvalidInputError
-            A ``ValueError``; if a parameter or an argument is wrong, or no query has rows of different
+            A ``ValueError``, if a parameter or an argument is invalid, or no query has rows of different
             relevance.
         """
         lam, _ = self._weight(1.0)
@@ -391,11 +389,11 @@ class LinearRanker(LinearBase):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the scores: in each query the largest is ranked first."""
+        """Return the scores; in each query the row with the largest score is ranked first."""
         return super().predict(X)
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
-        """Return the weighted share of the pairs in the right order; a tie counts as half.
+        """Return the weighted fraction of the pairs in the right order; a tie counts as half a pair.
 
         Parameters
         ----------

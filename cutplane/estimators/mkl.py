@@ -1,4 +1,4 @@
-"""Classification and regression with learnt weights of kernels."""
+"""Classification and regression by multiple kernel learning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REGRESSION = {name: REGRESSION[name] for name in ("squared", "absolute", "huber
 
 
 def default_kernels(n_features: int) -> list[Kernel]:
-    """Return 8 kernels for standardised features: linear, polynomial, and Gaussian ones of five widths.
+    """Return 8 kernels for standardised features: linear, polynomial, and Gaussian with five widths.
 
     The widths are sqrt(n_features) times powers of 2, because random points have a distance of about
     sqrt(2 n_features).
@@ -44,44 +44,44 @@ BANKS = {"default": default_kernels, "single-feature": single_feature_kernels}
 
 @estimator
 class MKLEstimator(CertifiedEstimator):
-    """A kernel machine with learnt weights of its kernels, and a certificate; all problems share one bank.
+    """A kernel machine with learnt weights of its kernels, and a certificate.
 
         minimise  1/2 ||f||^2 + C sum_i l(f(x_i) + b, y_i)   over beta >= 0, ||beta||_p <= 1, f in H_beta, b
 
-    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. There are no weights of
-    examples.
+    where H_beta has the kernel ``sum_k beta_k K_k``; see `cutplane.mkl.MKL`. Weights of examples are not
+    supported. All problems share one bank of kernels.
 
     Parameters
     ----------
     kernels : {"default", "single-feature"}, Kernel or list of Kernel, default "default"
-        Kernels of `cutplane.kernels`. "default" are 8 of all features: linear, polynomial of degree 2 and 3,
-        and Gaussian with the widths sqrt(n_features) times 1/4, 1/2, 1, 2, 4; "single-feature" the 13 for
-        each feature of `cutplane.kernels.single_feature_kernels`. Both are for features of mean 0 and
-        variance 1 and standardise them; sparse features are scaled only. Kernels in a list are applied to X
-        itself. Matrices of kernels are for `cutplane.mkl.MKL`.
+        Kernels of `cutplane.kernels`. "default" stands for 8 kernels of all features: linear, polynomial of
+        degree 2 and 3, and Gaussian with the widths sqrt(n_features) times 1/4, 1/2, 1, 2, 4.
+        "single-feature" stands for the 13 kernels per feature of `cutplane.kernels.single_feature_kernels`.
+        Both names standardise the features (sparse features are only scaled); kernels in a list are applied
+        to X as it is. For kernel matrices use `cutplane.mkl.MKL`.
     norm : float, default 1.0
-        p, in [1, inf]; with 1 few kernels have weight.
+        p, in [1, inf]; with 1 few kernels have nonzero weights.
     entropy : float, default 0.0
-        Weight of ``sum_k beta_k ln(n_kernels beta_k)``, for norm 1: at least 0.
+        Weight of ``sum_k beta_k ln(n_kernels beta_k)``; at least 0, and positive for norm 1 only.
     normalize : {"trace", "diagonal", "center"}, tuple of these or None, default "trace"
-        How each kernel is normalised on the training examples; see `cutplane.kernels.KernelBank`.
+        The normalisation of each kernel on the training examples; see `cutplane.kernels.KernelBank`.
     fit_intercept : bool, default True
-        Whether there is a b.
+        Whether there is an intercept b.
     method : Method or "auto", default "auto"
         For example ``cutplane.LevelBundle()``.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_kernels,) or (n_classes, n_kernels)
-        One row for each class if there are more than two.
+        One row for each class if there are more than two classes.
     kernel_names_ : ndarray of shape (n_kernels,)
     selected_kernels_ : ndarray of int
-        The kernels with weight in any of the problems, the largest sum first.
+        The kernels with nonzero weight in any problem, in decreasing order of the sum of their weights.
     dual_coef_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
     intercept_ : float or ndarray of shape (n_classes,)
     results_ : tuple of MKLResult
-        One for each problem: ``results_[0].certificate.verify()``. They refer to all kernels, so pickles of
-        the estimator exclude them.
+        One result for each problem, for example for ``results_[0].certificate.verify()``. Pickles of the
+        estimator exclude the results, because these refer to all kernels.
     """
 
     kernels: Any = "default"
@@ -117,7 +117,7 @@ class MKLEstimator(CertifiedEstimator):
         return [MKL(bank, target, self.C, loss, self.norm, **options) for target in targets]
 
     def _kernels(self, n_features: int) -> Sequence[Kernel]:
-        """Return the kernels of a name, or the given ones."""
+        """Return the kernels that a name stands for, or the given ones."""
         kernels = self.kernels
         if isinstance(kernels, Kernel):
             return [kernels]
@@ -127,7 +127,7 @@ class MKLEstimator(CertifiedEstimator):
             return kernels
         raise InvalidInputError(
             f"kernels must be one of {sorted(BANKS)} or a list of kernels such as cutplane.kernels.Linear(), "
-            f"got {kernels!r}. Matrices are for cutplane.mkl.MKL."
+            f"got {kernels!r}. For kernel matrices use cutplane.mkl.MKL."
         )
 
     def _solve(self, problem: MKL, warm_start: MKLResult | None = None) -> MKLResult:
@@ -158,15 +158,16 @@ class MKLEstimator(CertifiedEstimator):
 
 @estimator
 class MKLClassifier(Classification, MKLEstimator):
-    """The support vector classifier whose kernel is a weighted sum of many, with a certificate.
+    """The support vector classifier with a learnt weighted sum of kernels, and a certificate.
 
-    With more than two classes, each is separated from the rest, by a separate problem with separate weights;
-    all share the kernels.
+    With more than two classes, there is one problem for each class against the rest, with separate weights of
+    the same kernels.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "modified_huber"} or ScalarLoss, default "hinge"
-        l; an object for targets -1 and 1 must be one that `cutplane.kernels.machine.KernelMachine` takes.
+        The loss l. An object must be a loss for targets -1 and 1 that
+        `cutplane.kernels.machine.KernelMachine` supports.
 
     Examples
     --------
@@ -190,16 +191,16 @@ class MKLClassifier(Classification, MKLEstimator):
 
 @estimator
 class MKLRegressor(Regression, MKLEstimator):
-    """Kernel regression whose kernel is a weighted sum of many, with a certificate.
+    """Kernel regression with a learnt weighted sum of kernels, and a certificate.
 
     Parameters
     ----------
     loss : str or ScalarLoss, default "epsilon_insensitive"
-        l: "epsilon_insensitive", "squared_epsilon_insensitive", "squared" (half the squared residual),
-        "absolute", "huber" (delta = 1), "quantile" (the median), or a loss object, for example
+        The loss l: "epsilon_insensitive", "squared_epsilon_insensitive", "squared" (half the squared
+        residual), "absolute", "huber" (delta = 1), "quantile" (the median), or a loss object, for example
         ``cutplane.losses.Quantile(0.9)``.
     epsilon : float, default 0.1
-        Half the width of the tube without loss of the first two, in the unit of y; at least 0.
+        Half the width of the tube of the epsilon-insensitive losses, in the unit of y; at least 0.
 
     Examples
     --------
@@ -224,11 +225,11 @@ class MKLRegressor(Regression, MKLEstimator):
 
 @estimator
 class CrossValidatedMKL(CrossValidated, MKLEstimator):
-    """A kernel machine with learnt weights of its kernels whose C is chosen by cross-validation.
+    """A kernel machine with learnt weights of its kernels that chooses C by cross-validation.
 
-    Each fold has one bank, of its training examples, and the problems are solved from the smallest C to the
-    largest; the coefficients of each cut are rescaled, so that it holds for the next C. The final fit is on
-    all data with the chosen C.
+    Each fold has one bank of kernels on its training examples. The problems are solved from the smallest C to
+    the largest, and the coefficients of each cut are rescaled so that it is valid for the next C. The final
+    fit on all data uses the chosen C.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ class CrossValidatedMKL(CrossValidated, MKLEstimator):
     Attributes
     ----------
     C_ : float
-        The weight with the best mean score; of equals, the smallest.
+        The weight with the best mean score; the smallest one if there are ties.
     Cs_ : ndarray of shape (n_Cs,)
         The weights in the order of the path, ascending.
     scores_ : ndarray of shape (n_Cs, n_folds)
@@ -251,7 +252,7 @@ class CrossValidatedMKL(CrossValidated, MKLEstimator):
     _default = np.logspace(-2, 3, 6)
 
     def _follow(self, problem: MKL, values: Array, last: bool = False) -> Iterator[MKLResult]:
-        """Yield the results along the path, each with the cuts of the one before; or the last one alone."""
+        """Yield the results along the path, each with the cuts of the previous one; or only the last one."""
         result = None
         for C in values[-1:].tolist() if last else values.tolist():
             result = self._solve(problem.with_C(C), result)
@@ -295,33 +296,33 @@ class PolynomialMKLRegressor(Regression):
         minimise  1/2 ||f||^2 + C/2 sum_i (f(x_i) - y_i)^2   over theta >= 0, ||theta||_2 <= 1, f in H_theta
 
     where H_theta has the kernel ``sum_I theta_I / rho_d^2 prod_{j in I} x_j z_j`` over all ordered tuples I
-    of d <= `degree` features; see `cutplane.mkl.PolynomialMKL`. Tuples are sampled, never listed. There is no
-    free intercept: the empty product, the constant 1, is one of the kernels. Features are best standardised.
-    There are no weights of examples.
+    of d <= `degree` features; see `cutplane.mkl.PolynomialMKL`. Tuples are sampled because there are too many
+    to list. There is no unpenalised intercept, because the empty product 1 is one of the kernels. Features
+    should be standardised. Weights of examples are not supported.
 
     Parameters
     ----------
     degree : int, default 3
-        The most factors of a product, at least 0.
+        The largest number of factors of a product, at least 0.
     rho : array_like of shape (degree + 1,), optional
-        Positive weights of the norms by degree; larger ones make a degree dearer. Default: all 1.
+        Positive weights of the norms by degree, by default 1. A larger weight penalises a degree more.
     max_iter : int, default 10000
-        Steps at most. The gap falls like 1 / sqrt(steps).
+        Largest number of steps. The gap decreases like 1 / sqrt(steps).
     sampling : {"importance", "uniform"}, default "importance"
-        "uniform" gives all tuples the same probability: the baseline.
+        "uniform" gives all tuples the same probability, as a baseline.
     tol : float, default 0.01
         Relative certified gap at which the steps end.
     random_state : int, RandomState instance or None, default None
-        For the sampling.
+        Seed of the sampling.
     verbose : int, default 0
         Whether to print a line per evaluation of the objective.
 
     Attributes
     ----------
     weights_ : dict
-        From tuples of features, sorted, to their weights; the others have none.
+        The nonzero weights by sorted tuples of features.
     polynomial_ : dict
-        The predictor: from tuples of features, sorted, to the coefficients of their products.
+        The predictor, as coefficients of products by sorted tuples of features.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Examples in Dask collections: their classes and moments, and the risks of their blocks."""
+"""Examples in Dask collections: their classes, their moments, and the risks of their blocks."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def is_collection(X: Any) -> bool:
 
 
 class RemoteExamples:
-    """Dask arrays, or dataframes and series, of examples; none of it is fetched from the workers."""
+    """Examples in Dask arrays, dataframes or series, which stay on the workers."""
 
     def __init__(self, X: Any, y: Any, sample_weight: Any):
         dask = require_extra("distributed", "distributed")
         given = [X, y] if sample_weight is None else [X, y, sample_weight]
         if not all(is_collection(each) for each in given):
             raise InvalidInputError(
-                "X is a Dask collection: y and sample_weight must be Dask collections too."
+                "X is a Dask collection, so y and sample_weight must also be Dask collections."
             )
         try:
             self.client = dask.get_client()
         except ValueError as error:
             raise InvalidInputError(
-                "X is a Dask collection, but there is no Dask client; make a distributed.Client before."
+                "X is a Dask collection, but there is no Dask client; create a distributed.Client first."
             ) from error
         self.names = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
         self._data = given
@@ -52,7 +52,7 @@ class RemoteExamples:
         self.n_features = int(self._data[0].shape[1])
 
     def classes(self) -> tuple[Array, Array]:
-        """Return the different targets, and the total weight of each."""
+        """Return the distinct targets and the total weight of each."""
         labels, totals = zip(*self._of_targets(_tally), strict=True)
         found, where = np.unique(np.concatenate(labels), return_inverse=True)
         return found, np.bincount(where, np.concatenate(totals))
@@ -61,7 +61,7 @@ class RemoteExamples:
         """Return the total weight, the mean and the standard deviation of the targets."""
         total, first, second = np.sum(self._of_targets(_moments), axis=0).tolist()
         if total <= 0.0:
-            raise InvalidInputError("sample_weight is zero for every example; give some a weight.")
+            raise InvalidInputError("sample_weight is zero for every example; pass some positive weights.")
         mean = first / total
         return total, mean, float(np.sqrt(max(0.0, second / total - mean * mean)))
 
@@ -87,7 +87,7 @@ class RemoteExamples:
 
 
 def as_given(y: Array, weights: Array | None) -> tuple[Array, Array | None]:
-    """Return the targets and weights themselves: the encoder of regression."""
+    """Return the targets and weights unchanged, as the encoder of regression."""
     return y, weights
 
 

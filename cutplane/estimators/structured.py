@@ -1,4 +1,4 @@
-"""Structured outputs: labels of sequences, sets of labels, and outputs described by three functions."""
+"""Structured outputs: labels of sequences, sets of labels, and outputs that three functions describe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cutplane.structured.sequences import stack
 
 @estimator
 class Structured(Weighted):
-    """A structured risk and a square.
+    """An estimator that minimises a structured risk plus alpha/2 ||w||^2.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Structured(Weighted):
 
 
 class Unvalidated(Structured):
-    """Structured outputs of examples that are not the rows of a matrix."""
+    """A structured estimator whose examples are not the rows of a matrix."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -64,7 +64,7 @@ class Unvalidated(Structured):
 
 @estimator
 class Chains(ClassifierMixin, Unvalidated):
-    """Linear chains: a weight for each class and feature, and for each pair of neighbouring classes.
+    """A linear chain with weights of each class and feature, and of each pair of neighbouring classes.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Chains(ClassifierMixin, Unvalidated):
     coef_ : ndarray of shape (n_classes, n_features)
         The emission weights.
     transitions_ : ndarray of shape (n_classes, n_classes)
-        The weight of a class, the row, being followed by another.
+        The weight of a class (row) followed by another class (column).
     """
 
     alpha: float = 1e-2
@@ -83,11 +83,11 @@ class Chains(ClassifierMixin, Unvalidated):
         Parameters
         ----------
         X : sequence of ndarray or sparse matrix of shape (length, n_features)
-            One for each sequence.
+            One matrix for each sequence.
         y : sequence of array_like of shape (length,)
-            The classes of the positions, of any kind.
+            The classes of the positions, of any type.
         sample_weight : array_like of shape (n_sequences,), optional
-            Weights of the sequences; in cross-validation also of their scores.
+            Weights of the sequences, in cross-validation also for the scores.
         """
         self._store(self._fitted(X, y, sample_weight))
         return self
@@ -111,7 +111,7 @@ class Chains(ClassifierMixin, Unvalidated):
         self.transitions_ = w[size:].reshape(len(self.classes_), -1)
 
     def predict(self, X: Any) -> list[Array]:
-        """Return the classes with the largest total score of each sequence.
+        """Return the labelling with the largest total score for each sequence.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Chains(ClassifierMixin, Unvalidated):
         return [self.classes_[labels] for labels in self._of_each(decode, X, none)]
 
     def _of_each(self, routine: Any, X: Any, empty: Array) -> list[Array]:
-        """Return the values of a routine for each sequence, and `empty` for sequences without positions."""
+        """Apply a routine to all nonempty sequences; the value of empty sequences is `empty`."""
         check_is_fitted(self)
         X = _listed("X", X)
         widths = {np.shape(part)[-1] for part in X}
@@ -139,7 +139,7 @@ class Chains(ClassifierMixin, Unvalidated):
         return [next(found) if np.shape(part)[0] else empty for part in X]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of positions whose class is predicted, of all sequences together.
+        """Return the fraction of correct classes over the positions of all sequences.
 
         Parameters
         ----------
@@ -160,25 +160,26 @@ class Chains(ClassifierMixin, Unvalidated):
 
 @estimator
 class CrossValidatedChains(CrossValidated, Chains):
-    """Chains whose weight of the penalty is chosen by cross-validation.
+    """A linear chain that chooses the weight of the penalty by cross-validation.
 
-    In each fold the problems are solved from the largest weight to the smallest, each from the cuts and
-    labellings, or the solution, of the last. The final fit follows the same path to the chosen weight.
+    In each fold the problems are solved from the largest weight to the smallest. Each starts from the cuts
+    and labellings, or from the solution, of the previous one. The final fit follows the same path to the
+    chosen weight.
 
     Parameters
     ----------
     alphas : array_like, optional
         Weights of the penalty, each greater than 0; by default 5 from 1 to 1e-4.
     cv : int, cross-validation generator or iterable, optional
-        As in scikit-learn, over the sequences; by default 5 folds in their order. For random ones pass
-        ``KFold(5, shuffle=True, random_state=0)``.
+        As in scikit-learn, with folds of sequences; by default 5 folds of consecutive sequences. For random
+        folds pass ``KFold(5, shuffle=True, random_state=0)``.
     scoring : callable, optional
-        By default the share of positions whose class is predicted.
+        By default the fraction of correct classes.
 
     Attributes
     ----------
     alpha_ : float
-        The weight with the best mean score; of equals, the largest.
+        The weight with the best mean score; the largest one if there are ties.
     alphas_ : ndarray of shape (n_alphas,)
         The weights in the order of the path, descending.
     scores_ : ndarray of shape (n_alphas, n_folds)
@@ -192,7 +193,7 @@ class CrossValidatedChains(CrossValidated, Chains):
         return super()._best(_listed("X", X), [np.asarray(part) for part in y], sample_weight)
 
     def _follow(self, problem: Problem, values: Array, last: bool = False) -> Iterator[Any]:
-        """Yield the results along the path, each from the labellings or the point of the last."""
+        """Yield the results along the path, each started from the labellings or the point of the last."""
         result: Any = None
         for alpha in values:
             result = uninterrupted(problem.path([alpha], warm_start=result, **self._limits)[0])
@@ -200,29 +201,29 @@ class CrossValidatedChains(CrossValidated, Chains):
 
 
 def _listed(name: str, value: Any) -> Sequence[Any]:
-    """Return sequences as a list; refuse a single matrix, because its rows are no sequences."""
+    """Return sequences as a list; refuse a single matrix, because its rows are not sequences."""
     kind = type(value).__name__
     if isinstance(value, np.ndarray) and value.dtype == object:
         return value.tolist()
     if not isinstance(value, list | tuple):
         raise InvalidInputError(
-            f"{name} must be a list with one entry for each sequence, got {kind}; pass [{name}] for one."
+            f"{name} must be a list with one entry per sequence, got {kind}; pass [{name}] for one sequence."
         )
     return list(value)
 
 
 def _check_labels(y: Sequence[Any]) -> None:
-    """Refuse missing labels, and strings with numbers, because numpy converts the numbers to strings."""
+    """Refuse missing labels, and strings among numbers, because numpy converts numbers to strings."""
     kinds = set()
     for i, part in enumerate(y):
         if not np.iterable(part):
-            raise InvalidInputError(f"y[{i}] must hold a label for each row of X[{i}], got {part!r}.")
+            raise InvalidInputError(f"y[{i}] must contain a label for each row of X[{i}], got {part!r}.")
         for label in part[:1] if isinstance(part, np.ndarray) and part.dtype != object else part:
             if label is None or label != label:
-                raise InvalidInputError(f"y[{i}] holds {label}; every position needs a label.")
+                raise InvalidInputError(f"y[{i}] contains {label}; every position needs a label.")
             kinds.add(isinstance(label, str))
     if len(kinds) > 1:
-        raise InvalidInputError("y holds strings and other labels; make all of them strings or numbers.")
+        raise InvalidInputError("y contains strings and other labels; use only strings or only numbers.")
 
 
 @estimator
@@ -231,13 +232,13 @@ class ChainSSVM(Chains):
 
         minimise  mean_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
 
-    where F_w(x, s) adds up the weights of emissions and transitions, and D counts wrong labels; see
+    where F_w(x, s) is the sum of the weights of emissions and transitions, and D counts wrong labels; see
     `cutplane.structured.ChainRisk`.
 
     Parameters
     ----------
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of a sequence are wrong, or the share of wrong labels.
+        The number ("hamming") or the fraction ("share") of wrong labels of a sequence.
 
     References
     ----------
@@ -266,7 +267,7 @@ class ChainCRF(Chains):
 
         minimise  mean_i [log sum_s exp F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
 
-    where F_w(x, s) adds up the weights of emissions and transitions; see
+    where F_w(x, s) is the sum of the weights of emissions and transitions; see
     `cutplane.structured.ChainLogLikelihood`.
 
     References
@@ -283,7 +284,7 @@ class ChainCRF(Chains):
     """
 
     def predict_proba(self, X: Any) -> list[Array]:
-        """Return the probabilities of the classes at the positions, given the whole sequence.
+        """Return the probabilities of the classes at each position, given the whole sequence.
 
         Parameters
         ----------
@@ -329,29 +330,29 @@ class ChainCRFCV(CrossValidatedChains, ChainCRF):
 
 @estimator
 class StructuredSVM(Unvalidated):
-    """A labelling machine learnt with a margin, from three functions, with a certificate.
+    """A structured support vector machine, defined by three functions, with a certificate.
 
         minimise  mean_i max_y [loss(y_i, y) + <w, joint_feature(x_i, y) - joint_feature(x_i, y_i)>]
                   + alpha/2 ||w||^2
 
-    See `cutplane.StructuredRisk`; `cutplane.testing.check_structured` finds wrong decoders.
+    See `cutplane.StructuredRisk`. `cutplane.testing.check_structured` detects wrong decoders.
 
     Parameters
     ----------
     joint_feature : callable
-        ``joint_feature(x, y)``, an array, a sparse row, or a pair (indices, values).
+        ``joint_feature(x, y)`` returns an array, a sparse row, or a pair (indices, values).
     loss : callable
-        ``loss(y_true, y)``, a number >= 0.
+        ``loss(y_true, y)`` returns a number >= 0.
     loss_augmented_inference : callable
-        ``loss_augmented_inference(x, y_true, w)``, a labelling that attains the maximum.
+        ``loss_augmented_inference(x, y_true, w)`` returns a labelling that attains the maximum.
     inference : callable, optional
-        ``inference(x, w)``, a labelling of largest score, for predictions.
+        ``inference(x, w)`` returns a labelling of largest score, for predictions.
     rescaling : {"margin", "slack"}, default "margin"
-        Whether the loss is added to the violation, or multiplies it.
+        Whether the loss is added to the violation ("margin") or multiplies it ("slack").
     decoder : {"exact", "outer", "inner"}, default "exact"
-        The kind of maximum that `loss_augmented_inference` attains, on which the proof depends.
+        The kind of `loss_augmented_inference`, because the proof depends on it; see `StructuredRisk`.
     dim : int, optional
-        The number of coordinates of w, needed if joint features are pairs.
+        The number of coordinates of w; required if joint features are pairs.
 
     Attributes
     ----------
@@ -395,9 +396,9 @@ class StructuredSVM(Unvalidated):
         Parameters
         ----------
         X : sequence
-            The examples, of any kind that the functions take.
+            The examples, of any type that the functions accept.
         y : sequence
-            Their true labellings, of any kind that the functions take.
+            The true labellings, of any type that the functions accept.
         """
         self._store(self._fitted(X, y, sample_weight))
         return self
@@ -444,23 +445,23 @@ class StructuredSVM(Unvalidated):
 
 @estimator
 class MultilabelSVM(ClassifierMixin, Structured):
-    """Sets of labels, learnt with a margin for the whole set, with a certificate.
+    """Max-margin multi-label classification with weights of pairs of labels, and a certificate.
 
         minimise  mean_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)] + alpha/2 ||w||^2
 
-    where F_w(x, s) adds up a linear score for each label of the set s, and a weight for each pair of its
+    where F_w(x, s) is the sum of a linear score for each label of the set s and a weight for each pair of its
     labels, and D counts wrong labels; see `cutplane.structured.MultilabelRisk`.
 
     Parameters
     ----------
     alpha : float, default 1e-2
-        Weight of the penalty, which the intercepts share; greater than 0.
+        Weight of the penalty, which includes the intercepts; greater than 0.
     pairs : "all", or array_like of int, shape (n_pairs, 2), default "all"
         The pairs of labels that have a weight.
     loss : {"hamming", "share"}, default "hamming"
-        How many labels of an example are wrong, or the share of wrong labels.
+        The number ("hamming") or the fraction ("share") of wrong labels of an example.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        The inference where pairs form cycles: with more than 16 labels, "outer" relaxes.
+        The decoder if the pairs contain cycles; for more than 16 labels "outer" may be faster.
 
     Attributes
     ----------
@@ -516,7 +517,7 @@ class MultilabelSVM(ClassifierMixin, Structured):
         self.coef_, self.intercept_ = rows[:, :-1], rows[:, -1]
 
     def predict(self, X: Any) -> Array:
-        """Return the best sets.
+        """Return the sets of labels with the largest scores.
 
         Returns
         -------

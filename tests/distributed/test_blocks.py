@@ -128,7 +128,7 @@ def test_estimators_fit_dask_arrays(client, name, weighted):
 
 def test_what_estimators_refuse(client):
     x, y = da.from_array(X, chunks=(25, N)), da.from_array(LABELS, chunks=25)
-    with pytest.raises(InvalidInputError, match="y and sample_weight must be Dask collections too"):
+    with pytest.raises(InvalidInputError, match="y and sample_weight must also be Dask collections"):
         LinearClassifier().fit(x, LABELS)
     with pytest.raises(InvalidInputError, match=r"got dimensions \[1, 1\]"):
         LinearClassifier().fit(y, y)
@@ -147,7 +147,7 @@ def test_a_client_is_needed_for_collections(monkeypatch):
         raise ValueError("No global client found and no address provided")
 
     monkeypatch.setattr(distributed, "get_client", none)
-    with pytest.raises(InvalidInputError, match=r"make a distributed\.Client before"):
+    with pytest.raises(InvalidInputError, match=r"create a distributed\.Client first"):
         LinearClassifier().fit(da.ones((4, 2)), da.ones(4))
 
 

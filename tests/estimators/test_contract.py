@@ -349,7 +349,7 @@ WITHOUT_WEIGHTS = [
 @pytest.mark.parametrize("kind", WITHOUT_WEIGHTS)
 def test_arguments_that_an_estimator_does_not_take_are_refused_by_name(kind):
     X, y = np.eye(4), np.array([0, 1, 0, 1])
-    words = rf"{kind.__name__}\.fit takes X and y, and no sample_weight; repeat"
+    words = rf"{kind.__name__}\.fit takes only X and y, not sample_weight; repeat"
     with pytest.raises(InvalidInputError, match=words):
         kind().fit(X, y, sample_weight=np.ones(4))
     with pytest.raises(InvalidInputError, match="no groups"):
@@ -379,7 +379,7 @@ ERRORS = [
     (E.KernelSVC(gamma=-1.0), "gamma"),
     (E.KernelSVC(C=0.0), "C must be"),
     (E.KernelSVC(C=[1.0, -1.0]), "C must be positive numbers"),
-    (E.KernelSVC(kernel="linear", gamma=[1.0, 2.0]), "has no gamma to choose"),
+    (E.KernelSVC(kernel="linear", gamma=[1.0, 2.0]), "has no gamma; pass"),
     (E.KernelSVC(loss="log"), "loss must be one of"),
     (E.KernelSVC(multi_class="all"), "multi_class must be one of"),
     (E.KernelSVC(n_basis=0), "n_basis"),
@@ -391,7 +391,7 @@ ERRORS = [
     (E.KernelOrdinalClassifier(fit_intercept=False), "fit_intercept"),
     (E.GraphSVC([1.0, 2.0]), "one C and one gamma"),
     (E.GraphSVC(graph_weight=-1.0), "graph_weight"),
-    (E.GraphSVC(graph=np.eye(3)), "graph must have a row per row of X"),
+    (E.GraphSVC(graph=np.eye(3)), "graph must have one row per row of X"),
     (E.SparseKernelClassifier(n_basis=0), "n_basis"),
     (E.SparseKernelClassifier(n_candidates=0), "n_candidates"),
     (E.SparseKernelClassifier(gamma=[1.0]), "one C and one gamma"),
@@ -440,7 +440,7 @@ DATA_ERRORS = [
     (E.LinearSVC(), XR, YR + 0.5, "Unknown label type"),
     (E.LinearRegressor("poisson"), XR, -YR, "Poisson needs counts y >= 0"),
     (E.MKLClassifier([Laplacian(1.0)]), sparse.csr_array(X2), Y2, "laplacian"),
-    (E.ChainCRF(), *(part[0] for part in sentences(4)), "one entry for each sequence"),
+    (E.ChainCRF(), *(part[0] for part in sentences(4)), "one entry per sequence"),
     (E.ChainCRF(), sentences(4)[0], sentences(4)[1][:2], "one label for each row"),
 ]
 
@@ -458,5 +458,5 @@ def test_wrong_weights(weights):
 
 
 def test_a_class_without_weight_is_no_class():
-    with pytest.raises(InvalidInputError, match="all classes but one have weight 0"):
+    with pytest.raises(InvalidInputError, match="only one class has a positive weight"):
         E.KernelSVC().fit(X2, Y2, sample_weight=1.0 * (Y2 == Y2[0]))

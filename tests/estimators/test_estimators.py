@@ -61,7 +61,7 @@ def test_probabilities_only_where_they_mean_something():
     assert not hasattr(LinearClassifier("hinge"), "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba") as error:
         LinearClassifier("hinge").fit(X2, Y2).predict_proba  # noqa: B018
-    assert "gives probabilities with a loss that has a log_probability, such as" in str(error.value.__cause__)
+    assert "has probabilities only with a loss with log_probability, such as" in str(error.value.__cause__)
 
 
 def test_poisson_predicts_means():

@@ -34,7 +34,7 @@ def test_empty_sequences_are_labelled():
 
 
 @pytest.mark.parametrize(
-    "first, said", [([None, 1, 1, 1, 1], r"y\[0\] holds None"), (["D", 1, 1, 1, 1], "strings and other")]
+    "first, said", [([None, 1, 1, 1, 1], r"y\[0\] contains None"), (["D", 1, 1, 1, 1], "strings and other")]
 )
 def test_labels_of_chains_are_of_one_kind(first, said):
     with pytest.raises(InvalidInputError, match=said):
