@@ -115,7 +115,7 @@ class DualForm:
         return 0.5 * (low + (low if (knots < b - apart).all() else high))
 
 
-def mended(a: Array, lower: Array, upper: Array, balanced: bool) -> Array:
+def made_feasible(a: Array, lower: Array, upper: Array, balanced: bool) -> Array:
     """Clip a to bounds that contain 0; if `balanced`, also scale down one sign to make the sum 0.
 
     Zeros stay zeros.

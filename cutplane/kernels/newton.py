@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.engine.line_search import minimise_on_line
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.kernels.dual import machine_of, mended, multipliers
+from cutplane.kernels.dual import machine_of, made_feasible, multipliers
 from cutplane.losses.base import pieces_of
 from cutplane.methods.base import Method, Step
 from cutplane.pieces.capabilities import Capability, offers, require
@@ -76,7 +76,7 @@ class SmoothForm:
         weights, u = self.risk.weights, multipliers(self.risk, -self.lam * x[: self.risk.gram.n])
         if not self.risk.intercept:
             return u
-        p = mended(weights * u, np.full(u.size, -np.inf), np.full(u.size, np.inf), True)
+        p = made_feasible(weights * u, np.full(u.size, -np.inf), np.full(u.size, np.inf), True)
         return np.divide(p, weights, out=u, where=weights > 0.0)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutplane.kernels.dual import mended, multipliers
+from cutplane.kernels.dual import made_feasible, multipliers
 from cutplane.kernels.gram import Gram
 from cutplane.methods.base import Knots
 from cutplane.pieces.validation import Array
@@ -367,7 +367,7 @@ class MachinePath(CurveWalk, PathWalker):
 
     def multipliers(self, p: Array) -> Array:
         """Return the multipliers of the examples for slopes of the weighted losses."""
-        return multipliers(self.machine.examples, mended(p, *self.curves.bounds, self.intercept))
+        return multipliers(self.machine.examples, made_feasible(p, *self.curves.bounds, self.intercept))
 
     def prove(self, run: Run) -> str | None:
         run.evaluate(self.point)

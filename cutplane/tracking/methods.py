@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.engine.costs import OVERHEAD, PER_DENSE_ENTRY
 from cutplane.exceptions import MissingCapabilityError
-from cutplane.kernels.dual import machine_of, mended, multipliers
+from cutplane.kernels.dual import machine_of, made_feasible, multipliers
 from cutplane.linear.predictor import predictor_of
 from cutplane.linear.terms import terms_of
 from cutplane.losses.base import pieces_of
@@ -336,7 +336,7 @@ class ActiveSet(Method):
         risk, lam, curves = self._machine(run.problem)
         u = run.known_multipliers()
         p = -lam * run.anchor.x[: risk.gram.n] if u is None else risk.weights * u
-        p = mended(p, *curves.bounds, bool(risk.intercept))
+        p = made_feasible(p, *curves.bounds, bool(risk.intercept))
         return ActiveSetState(run.timed(Pivoting, risk.gram, curves, lam, bool(risk.intercept), p))
 
     def step(self, run: Run, state: ActiveSetState) -> Step:

@@ -22,7 +22,7 @@ from cutplane.kernels import (
     Linear,
     Polynomial,
 )
-from cutplane.kernels.dual import dual_form, mended
+from cutplane.kernels.dual import dual_form, made_feasible
 from cutplane.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -164,7 +164,7 @@ def test_optimality_conditions_of_small_machines(small, lam, kind):
     y = np.ones(m) if kind == "one class" else targets(loss, m, rng)
     risk = KernelRisk(np.asarray(X, float), y, loss, Linear(), intercept)
     curves = curves_of("ActiveSet", risk, "")
-    start = mended(rng.standard_normal(m) / m, *curves.bounds, intercept)
+    start = made_feasible(rng.standard_normal(m) / m, *curves.bounds, intercept)
     walk = Pivoting(risk.gram, curves, lam, intercept, start)
     walk.finish()
     z, each = (walk.b - risk.gram.matrix() @ walk.p) / lam, np.arange(m)
