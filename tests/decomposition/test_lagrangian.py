@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused():
     refused("1 matrices with 3 rows", zero, np.eye(2), np.ones(3))
     refused("costs must be 1 vectors", zero, np.eye(2), np.ones(2), costs=[])
     refused(r"costs\[0\]", zero, np.eye(2), np.ones(2), costs=[np.ones(3)])
-    with pytest.raises(cut.OracleError, match=r"its solution, of shape \(3,\)"):
+    with pytest.raises(cut.OracleError, match=r"a solution x of shape \(3,\)"):
         cut.LagrangianDual(zero, np.ones((2, 3)), np.ones(2)).oracle(np.ones(2))
     with pytest.raises(cut.OracleError, match="has no solution"):
         LinearSubproblem([1.0], [[1.0]], row_lower=3.0, upper=2.0)(np.zeros(1))

@@ -182,7 +182,7 @@ core|x2                   8.0|x2                   nan|line 27: 'nan' in .* is n
 core|x2                   8.0|x2                   8_0|line 27: '8_0' in .* is no number
 core|x2                   8.0|x2|line 27
 core|BUDGET              12.0|BUDGET               inf|line 24: 'inf' in .* is no finite number
-core|BUDGET              12.0|BUDGET              1e15|RHS BUDGET 1e15' has .* 1e.15
+core|BUDGET              12.0|BUDGET              1e15|1e15 in 'RHS BUDGET 1e15 .* of 1e.15 or more
 core|RHS       DEM2|RHS2      DEM2|line 25: there is a second right-hand side, 'RHS2'
 core|DEM2                 2.0|DEM1                 2.0|line 25: the row 'DEM1' has two right
 core|DEM2                 2.0|DEM3                 2.0|line 25: there is no row 'DEM3'

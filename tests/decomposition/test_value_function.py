@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_refused():
             cut.ValueFunction(*arguments, **options)
 
     refused("needs a cvxpy.Problem", cp.sum(y), x)
-    refused("minimises", cp.Problem(cp.Maximize(-cp.sum(y)), problem.constraints), x)
+    refused("needs a minimisation", cp.Problem(cp.Maximize(-cp.sum(y)), problem.constraints), x)
     concave = cp.Problem(cp.Minimize(cp.sqrt(y[0])), [y >= x])
     refused("convex by cvxpy's rules", concave, x, error=cut.NotConvexError)
     refused("does not occur", cp.Problem(cp.Minimize(cp.sum(y)), [y >= 0]), x)

@@ -352,7 +352,7 @@ def test_arguments_that_an_estimator_does_not_take_are_refused_by_name(kind):
     words = rf"{kind.__name__}\.fit takes only X and y, not sample_weight; repeat"
     with pytest.raises(InvalidInputError, match=words):
         kind().fit(X, y, sample_weight=np.ones(4))
-    with pytest.raises(InvalidInputError, match="no groups"):
+    with pytest.raises(InvalidInputError, match="not groups"):
         kind().fit(X, y, groups=y)
     assert {E.LPBoostClassifier, E.MKLClassifier, E.MeasureClassifier} <= set(WITHOUT_WEIGHTS)
 
@@ -389,12 +389,12 @@ ERRORS = [
     (E.KernelNuSVC(0.9, multi_class="ovr"), r"nu = 0.9 is infeasible.*at most 0.66"),
     (E.KernelOrdinalClassifier(thresholds="none"), "thresholds"),
     (E.KernelOrdinalClassifier(fit_intercept=False), "fit_intercept"),
-    (E.GraphSVC([1.0, 2.0]), "one C and one gamma"),
+    (E.GraphSVC([1.0, 2.0]), "a single C and a single gamma"),
     (E.GraphSVC(graph_weight=-1.0), "graph_weight"),
     (E.GraphSVC(graph=np.eye(3)), "graph must have one row per row of X"),
     (E.SparseKernelClassifier(n_basis=0), "n_basis"),
     (E.SparseKernelClassifier(n_candidates=0), "n_candidates"),
-    (E.SparseKernelClassifier(gamma=[1.0]), "one C and one gamma"),
+    (E.SparseKernelClassifier(gamma=[1.0]), "a single C and a single gamma"),
     (E.SparseKernelClassifier(loss="l"), "loss"),
     (E.MKLClassifier("precomputed"), "cutplane.mkl.MKL"),
     (E.MKLClassifier([np.eye(150)]), "kernels"),

@@ -523,7 +523,7 @@ def test_wrong_input_is_named():
     ]
     for loss in (Logistic(), Poisson(), ThreeKnots(), Lopsided()):
         cases.append(
-            (r"dual is a quadratic programme.*as of Hinge", lambda loss=loss: KernelMachine(loss, y, 1.0))
+            (r"dual is a quadratic programme, such as Hinge", lambda loss=loss: KernelMachine(loss, y, 1.0))
         )
     for wrong in (np.nan, np.inf):
         cases.append((r"K\[3, 3\]", lambda wrong=wrong: machine.solve(changed(K, 3, 3, wrong))))

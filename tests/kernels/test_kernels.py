@@ -691,7 +691,7 @@ WRONG = {
     "kernels is empty": lambda: KernelBank([], X0),
     "kernels[1] must be a kernel": lambda: KernelBank([Linear(), 1.0], X0),
     "the kernel 'linear of feature 7'".replace("the", "The"): lambda: KernelBank([Linear(features=7)], X0),
-    "takes dense data, got X in CSR": lambda: KernelBank([Laplacian(1.0)], sparse.csr_array(X0)),
+    "accepts dense data only, got X in CSR": lambda: KernelBank([Laplacian(1.0)], sparse.csr_array(X0)),
     "dtype must be float64 or float32": lambda: KernelBank([Linear()], X0, dtype=np.float16),
     "memory must be in [0, inf]": lambda: KernelBank([Linear()], X0, memory=-1),
     "normalize must be None": lambda: KernelBank([Linear()], X0, normalize="unit"),
