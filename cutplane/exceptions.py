@@ -1,7 +1,7 @@
-"""The errors cutplane raises. Every message names the object, the wrong value, and a remedy.
+"""The errors that cutplane raises. Every message names the object, the wrong value, and a remedy.
 
-A note below the message names the page of the documentation: a file of the folder that ``python -m sphinx
-docs docs/_build`` writes, or at the address in the environment variable ``CUTPLANE_DOCS``.
+A note below the message names a page of the documentation. It is a file in ``docs/_build``, the folder that
+``python -m sphinx docs docs/_build`` writes; the environment variable ``CUTPLANE_DOCS`` sets another address.
 """
 
 from __future__ import annotations

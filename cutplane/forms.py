@@ -1,4 +1,4 @@
-"""Forms in which a piece of one's own is stated to masters."""
+"""Forms in which a user's regularizer or set declares itself to masters, for example `DiagonalQuadratic`."""
 
 from cutplane.pieces.forms import DiagonalQuadratic, GroupedForm, LinearForm, SeparableForm, bounds_only
 

@@ -1,4 +1,4 @@
-"""The declaration of a problem, and its solution."""
+"""`Problem`: the declaration of a problem, and the methods that solve it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ELSEWHERE = {
     "tolerance": "tol",
     "verbose": "log, or progress",
 }
-"""Names of options in other libraries, and here."""
+"""Names of options in other libraries, and our names."""
 
 
 def refuse_options(unknown: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class Problem(Declaration):
     Parameters
     ----------
     risk : Risk
-        f: convex, known through its oracle; defined on the simple part of X.
+        f: convex, given by an oracle; defined on the simple part of X.
     regularizer : Regularizer, default NoRegularizer()
         g: convex and simple.
     feasible_set : FeasibleSet, default WholeSpace()
@@ -162,7 +162,7 @@ class Problem(Declaration):
                 if warm_start is not None:
                     proof = change.certificate_inward(warm_start.certificate)
                     if proof is None and x is None and warm_start.x is not None:
-                        # The point only, because the cuts are of other variables, and rounded in these.
+                        # The point only, because the cuts are in other variables, and rounded in these.
                         x = as_vector("warm_start.x", warm_start.x, self.dim)
                     warm_start = None if proof is None else replace(warm_start, certificate=proof)
                 x = None if x is None else change.inward(x)
@@ -190,13 +190,13 @@ class Problem(Declaration):
         log: bool = False,
         **unknown: Any,
     ) -> Result:
-        """Minimise, and prove it.
+        """Minimise the objective, and prove how near the result is to the minimum.
 
         Parameters
         ----------
         method : Method or str, default "auto"
             `Kelley`, `BMRM`, `OCAS`, `ProximalBundle`, `LevelBundle`, `FrankWolfe`, `Direct`, ..., or the
-            name of one, as in "direct", "proximal" or "ocas"; "auto" chooses by the pieces.
+            name of one, such as "direct", "proximal" or "ocas"; "auto" chooses by the pieces.
         backend : str, Backend or MasterKind, default "auto"
             The solver of the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or your
             class of masters (see `cutplane.masters.Master`); others take over where it refuses or fails.
@@ -208,11 +208,11 @@ class Problem(Declaration):
         time_limit : float, optional
             Seconds; tested after each iteration, between parts of a pass over the data, and inside reduced
             problems, certificates and the waiting for a cluster. The first point is always evaluated.
-            Compilation, once for each version of the package on a machine, does not count; a routine whose
-            compilation would end after the limit by the wall clock is interpreted.
+            Compilation does not count, because it happens once for each version of the package on a machine.
+            A routine whose compilation would end after the limit by the wall clock is interpreted.
         max_cuts : int, optional
-            The most cuts and half-spaces kept, at least three per block and one (with separation oracles
-            two) more; older inactive ones are dropped, active ones are aggregated. Default: no limit.
+            The most cuts and half-spaces kept, at least ``3 n_blocks + 1``, with separation oracles
+            ``3 n_blocks + 2``. Old inactive ones are dropped, active ones are aggregated. Default: no limit.
         x0 : array_like of shape (dim,), optional
             First query; default: the point of X nearest to zero.
         warm_start : Result, optional
@@ -220,9 +220,9 @@ class Problem(Declaration):
         stop : StoppingRule, optional
             A further rule, such as ``OracleCalls(100) | TargetReached(3.0)``.
         probes : bool, default True
-            Whether a black box (``risk.black_box``) gets a few more queries before the status is OPTIMAL, to
-            find mistakes: 1/20 of the calls, at least 4; the reason mentions them. Projections of sets, and
-            least values of regularizers, that the package does not define are tested at points of the set.
+            Whether a black box (``risk.black_box``) is queried a few more times before the status is OPTIMAL,
+            to find mistakes in it: 1/20 of the calls, at least 4; the reason mentions them. Projections of
+            sets and least values of regularizers are tested too, unless the package defines them.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the solve ends with status
             INTERRUPTED.
@@ -243,7 +243,7 @@ class Problem(Declaration):
             If the method or every backend needs something that a piece lacks; raised before the first
             iteration.
         TypeError
-            If there is no such option; the message names ours.
+            If there is no such option; for an option of another library the message gives our name.
         OracleError
             If the first query fails, or if an oracle raises; ``error.result`` holds the best point so far.
         OutOfMemoryError
@@ -278,9 +278,9 @@ class Problem(Declaration):
     def path(self, lams: Any = None, *, exact: bool = False, **options: Any) -> Path | ExactPath:
         """Solve for each weight of the regularizer, reusing every cut; or for all weights, exactly.
 
-        Linear models start from the solution of the weight before: with its Gram matrix if the losses have no
-        kinks, with its multipliers for `L2` if they have, with its vertex if they are piecewise linear and
-        the regularizer is an l1 norm. Each weight has a certificate.
+        A linear model starts from the solution at the previous weight. It reuses the Gram matrix for losses
+        without kinks, the multipliers for losses with kinks and `L2`, and the vertex for piecewise linear
+        losses and an l1 norm. Each weight has a certificate.
 
         Parameters
         ----------
@@ -288,13 +288,14 @@ class Problem(Declaration):
             Weights of the regularizer, solved in this order (from large to small is best). With `exact`, the
             last weight of the path, by default the weight of the regularizer.
         exact : bool, default False
-            Whether to follow the solution as a function of the weight of an l1 norm, from the least weight at
-            which it is zero to the end. With a loss that is quadratic on pieces it is piecewise linear, and
-            its knots are found: see `cutplane.linear.PathTracking`. Squares in the regularizer keep their
-            weight. Or, with a loss that is linear on pieces, as a function of the weight of a squared norm,
-            `L2` or the norm of a kernel machine: see `cutplane.kernels.KernelPathTracking`.
+            Whether to follow the solution as a function of the weight, from the least weight at which it is
+            zero to the end, and find the knots of this piecewise linear function. The weight is of an l1
+            norm, for a piecewise quadratic loss (squares in the regularizer keep their weights; see
+            `cutplane.linear.PathTracking`). Or it is of a squared norm, `L2` or the norm of a kernel machine,
+            for a piecewise linear loss (see `cutplane.kernels.KernelPathTracking`).
         **options
-            Passed to `solve`; those of `iterate`, ``callback``, ``progress`` and ``log`` with `exact`.
+            Passed to `solve`. With `exact`, only the options of `iterate`, ``callback``, ``progress`` and
+            ``log`` exist.
 
         Returns
         -------

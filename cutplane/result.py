@@ -1,4 +1,4 @@
-"""What a solve returns."""
+"""The results of solves: points, bounds, why a solve ended, and the proof."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutplane.report.explore import Explorer
 
 _NOTICED = 0.1
-"""Seconds of compilation that are shown, because a person does not notice less."""
+"""Seconds of compilation from which it is shown, because a person does not notice less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,9 +38,9 @@ class BaseResult:
     method : str
         The method, also when it was chosen automatically.
     x : ndarray or None
-        The best point; special results have another name for it, too.
+        The best point; results of special problems have a second name for it.
     objective, lower_bound : float
-        The objective at x, and a certified lower bound of it at all feasible points.
+        The objective at x, and a certified lower bound of the objective over all feasible points.
     certificate : Certificate
         ``certificate.verify()`` recomputes both.
     """
@@ -133,7 +133,7 @@ class BaseResult:
 
 @dataclass(frozen=True)
 class SpecialCertificate:
-    """The proof of a special result, which is part of the result."""
+    """The proof of the result of a special problem, which the result itself holds."""
 
     result: Any
 
@@ -155,8 +155,8 @@ class Result(BaseResult):
     lower_bound : float
         Certified: no feasible point is better.
     gap, gap_abs : float
-        (objective - lower_bound) / max(1e-12 s, |objective|), with s the largest objective that was seen, at
-        most 1; and objective - lower_bound.
+        (objective - lower_bound) / max(1e-12 s, |objective|), where s is 1 or the largest objective of the
+        solve if that is smaller; and objective - lower_bound.
     certificate : Certificate
         Cuts, multipliers and points; ``certificate.verify()`` recomputes both bounds from the oracles.
     backend : str
@@ -186,15 +186,15 @@ class Result(BaseResult):
 
     @property
     def primal(self) -> Any:
-        """The average of the solutions that the oracle returned, by the multipliers of the lower bound.
+        """The average of the oracle's solutions, weighted by the multipliers of the lower bound.
 
-        An oracle may return its solution as a third value: ``value, subgradient, solution``, with several
-        blocks a sequence of solutions. For a Lagrangian dual, the multipliers of the cuts average the
-        solutions of the subproblems into one that satisfies the coupling constraints, the columns of a
-        Dantzig-Wolfe master. Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with
-        ``a + b`` and ``a * number``. With several blocks there is an average for each; None where the oracle
-        returned no solution. Without a lower bound, the multipliers of the last reduced problem are used, or
-        else the last solution.
+        An oracle may return its solution as a third value, ``value, subgradient, solution``; with several
+        blocks, a sequence of solutions. For example, the solutions of the subproblems of a Lagrangian dual
+        are the columns of a Dantzig-Wolfe master, and their average satisfies the coupling constraints.
+        Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with ``a + b`` and
+        ``a * number``. With several blocks there is an average for each; None where the oracle returned no
+        solution. Without a lower bound, the weights are the multipliers of the last reduced problem; without
+        these, the last solution is returned.
         """
         return self.certificate.primal
 
@@ -208,7 +208,7 @@ class Result(BaseResult):
         Parameters
         ----------
         expression : cvxpy.Expression
-            Its variables are those of a `CvxpyRisk`, a `CvxpyRegularizer` or a `CvxpySet` of the problem.
+            In the variables of a `CvxpyRisk`, a `CvxpyRegularizer` or a `CvxpySet` of the problem.
         problem : Problem, optional
             Needed for a result that was loaded from a file.
 
@@ -238,7 +238,7 @@ class Result(BaseResult):
     def save(self, path: str | Path) -> Path:
         """Write cuts, bounds, points and history to the file ``path``; see `BaseResult.save`.
 
-        Only solutions of the oracle that are arrays (sparse ones become dense) or numbers are written.
+        Solutions of the oracle are written if they are numbers or arrays; sparse arrays become dense.
         """
         from cutplane.engine.storage import save
 
@@ -247,9 +247,9 @@ class Result(BaseResult):
     def explore(self, along: Any = None, region: Any = None) -> Explorer:
         """Return a picture of the run to step through: cuts, model and bounds, in their order.
 
-        It has the last multipliers and points only; `cutplane.explore` runs a method and shows all.
+        A result stores the last multipliers and points only; `cutplane.explore` runs a method and shows all.
 
-        ``along`` and ``region`` are those of `cutplane.explore`. A result that was loaded from a file raises
+        ``along`` and ``region`` are as in `cutplane.explore`. A result that was loaded from a file raises
         `InvalidInputError`, because files do not hold the problem.
 
         Examples

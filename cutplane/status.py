@@ -1,4 +1,4 @@
-"""How a solve ended, with a remedy; the one definition of the gap."""
+"""How a solve ended, with a remedy; the only definition of the gap."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from enum import StrEnum
 
 LEAST = 1e-12
-"""Share of the largest objective seen below which another counts as zero in a relative gap, because a few
-thousand rounding errors of its terms add up to it."""
+"""An objective below this share of the largest one of the solve counts as zero in a relative gap, because a
+few thousand rounding errors of its terms add up to as much."""
 
 
 class Status(StrEnum):
@@ -50,9 +50,9 @@ class Status(StrEnum):
 
 
 def relative_gap(lower: float, upper: float, scale: float = 1.0) -> float:
-    """(upper - lower) / max(1e-12 min(1, scale), |upper|), inf if either bound is missing.
+    """Return (upper - lower) / max(1e-12 min(1, scale), |upper|); inf if a bound is missing.
 
-    `scale` is the size of the objective, the largest one seen.
+    `scale` is the largest size of the objective in the solve.
     """
     if not (math.isfinite(lower) and math.isfinite(upper)):
         return math.inf
@@ -62,5 +62,5 @@ def relative_gap(lower: float, upper: float, scale: float = 1.0) -> float:
 
 
 def least_size(scale: float) -> float:
-    """Return the least size of the objective that a relative gap refers to."""
+    """Return the least denominator of a relative gap."""
     return LEAST * min(1.0, scale)

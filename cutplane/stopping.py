@@ -1,4 +1,4 @@
-"""Stopping rules: functions of the state that return why to stop; combined with ``|`` and ``&``."""
+"""Stopping rules, which decide when a solve ends and with which status; combined by ``|`` and ``&``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stop(NamedTuple):
 
 
 class Ended(Exception):
-    """Raised inside a step when the run cannot go on."""
+    """The run cannot continue; raised inside a step."""
 
     def __init__(self, status: Status, reason: str):
         super().__init__(reason)
@@ -37,15 +37,15 @@ def time_is_up(seconds: float) -> Stop:
 
 
 class StoppingRule(ABC):
-    """A rule; ``a | b`` stops when one of them does, ``a & b`` when both do."""
+    """A stopping rule; ``a | b`` stops when one of the two does, ``a & b`` when both do."""
 
     @abstractmethod
     def __call__(self, state: State) -> Stop | None:
-        """Return why to stop, or None to go on."""
+        """Return why to stop, or None to continue."""
 
     @property
     def time_limit(self) -> float:
-        """Seconds after which the rule holds in any case, so that iterations are interrupted too."""
+        """Seconds after which the rule holds whatever the state, so that an iteration can be interrupted."""
         return math.inf
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
@@ -57,7 +57,7 @@ class StoppingRule(ABC):
 
 @dataclass(frozen=True)
 class AnyOf(StoppingRule):
-    """Stops when one of the rules does; an OPTIMAL one is preferred."""
+    """Stops when one of the rules does; of several, one with the status OPTIMAL is returned."""
 
     rules: tuple[StoppingRule, ...]
 
@@ -72,7 +72,7 @@ class AnyOf(StoppingRule):
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
-    """Stops when all the rules do; OPTIMAL only if all return it."""
+    """Stops when all the rules do; the status is OPTIMAL only if all of them return it."""
 
     rules: tuple[StoppingRule, ...]
 
@@ -97,7 +97,7 @@ def gap_reason(gap: float, tol: float) -> str:
 class RelativeGap(StoppingRule):
     """Stop when (upper - lower) / max(1e-12 min(1, s), |upper|) <= tol, both certified.
 
-    s is the largest size of the objective that was seen.
+    s is the largest size of the objective in the solve.
     """
 
     tol: float
@@ -176,7 +176,7 @@ class OracleCalls(StoppingRule):
 
 @dataclass(frozen=True)
 class TargetReached(StoppingRule):
-    """Stop when the objective is at most `target`: a good enough point, whatever the bound."""
+    """Stop when the objective is at most `target`, whatever the lower bound."""
 
     target: float
 

@@ -1,7 +1,7 @@
 """Compile every routine, so that no later process has to: ``python -m cutplane.warmup``.
 
-It solves tiny problems of every kind and leaves what was compiled in numba's cache, by default beside the
-source files, or in `NUMBA_CACHE_DIR`. Parts can be named: ``python -m cutplane.warmup engine linear``.
+It solves tiny problems of every kind. numba stores the compiled code in its cache: next to the source files,
+or in `NUMBA_CACHE_DIR`. Arguments select parts, for example ``python -m cutplane.warmup engine linear``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS: tuple[Callable[[Array], object], ...] = (
 )
 _TYPES = (np.float64, np.float32)
 _MANY = FEW + 1
-"""Examples whose losses are compiled passes, because numpy does fewer."""
+"""Examples of a problem, because losses of fewer examples run in numpy and not in compiled passes."""
 
 
 def warm_up(parts: list[str] | None = None) -> None:
@@ -42,7 +42,7 @@ def warm_up(parts: list[str] | None = None) -> None:
 
 
 def _engine() -> Iterator[object]:
-    """Solve a black box by each method, over each kind of set whose masters are ours."""
+    """Solve a black box by each method, over each kind of set for which the package has its own masters."""
     X, y = _data(40, 3)
 
     @cut.risk(dim=3)
@@ -59,7 +59,7 @@ def _engine() -> Iterator[object]:
 
 
 def _linear() -> Iterator[object]:
-    """Take every loss, on dense and sparse data of both types, wide and tall."""
+    """Solve with every loss, on dense and sparse data in float64 and float32, wide and tall."""
     scalar = [piece for piece in vars(cut.losses).values() if _is_loss(piece)]
     for (m, n), kind, dtype in product(((60, 4), (12, 30)), _KINDS, _TYPES):
         X, y = _data(m, n)
@@ -93,7 +93,7 @@ def _linear() -> Iterator[object]:
 
 
 def _kernels() -> Iterator[object]:
-    """Learn kernels, with and without an intercept."""
+    """Train kernel machines, and learn kernel weights, with and without an intercept."""
     X, y = _data(60, 4)
     kernels = cut.kernels.single_feature_kernels(4)
     for dtype, targets in product(_TYPES, (np.sign(y), y)):
@@ -114,7 +114,7 @@ def _boosting() -> Iterator[object]:
 
 
 def _graphical() -> Iterator[object]:
-    """Label grids and denser models by every method."""
+    """Find labellings of grids and of denser models by every method."""
     from cutplane.graphical.map import METHODS
 
     rng = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def _graphical() -> Iterator[object]:
 
 
 def _structured() -> Iterator[object]:
-    """Label sequences, with a margin and by their likelihood, and trees; align."""
+    """Learn to label sequences, by margin and by likelihood, and trees, and to align sequences."""
     X, y = _data(60, 4)
     labels = np.digitize(y, [-0.5, 0.5])
     for kind, dtype in product(_KINDS[:3], _TYPES):

@@ -1,4 +1,4 @@
-"""Data to try and to measure with: generators, reproducible by a seed, and readers of files."""
+"""Data for examples and benchmarks: generators, reproducible by a seed, and readers of files."""
 
 from cutplane.datasets.files import read_conll, read_multilabel_arff
 from cutplane.datasets.generators import (

@@ -1,4 +1,4 @@
-"""Readers of files that labelled examples come in."""
+"""Readers of files of labelled examples: columns of the CoNLL tasks, and ARFF files with several labels."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ATTRIBUTE = re.compile(
 def read_conll(
     file: PathOrFile, sep: str | None = None, comment: str = "-DOCSTART-"
 ) -> list[list[tuple[str, ...]]]:
-    """Read sentences in columns, as the shared tasks of CoNLL have them: a token a line, empty lines between.
+    """Read sentences in the format of the CoNLL tasks: a token a line, in columns, an empty line after each.
 
     Parameters
     ----------
     file : str, Path, or file object
         May be compressed by gzip.
     sep : str, optional
-        What separates columns; by default any white space.
+        Separator of columns; by default any white space.
     comment : str, default "-DOCSTART-"
         The start of lines that are comments; "#" for CoNLL-U, "" if there are none.
 
@@ -78,13 +78,13 @@ def read_conll(
 
 
 def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]:
-    """Read examples with several labels from an ARFF file, as in the collection of Mulan.
+    """Read examples with several labels from an ARFF file, for example of the collection of Mulan.
 
     Parameters
     ----------
     file : str, Path, or file object
-        Attributes of type numeric or a list of numbers, of which the last `n_labels` are 0 or 1, without
-        missing entries, not in ARFF's sparse form. May be compressed by gzip.
+        The type of an attribute is numeric or a list of numbers, and the last `n_labels` attributes are 0 or
+        1. There are no missing entries, and ARFF's sparse form is not read. May be compressed by gzip.
     n_labels : int
 
     Returns
@@ -95,7 +95,7 @@ def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]
     Raises
     ------
     InvalidInputError
-        If the file is no such file, or has fewer attributes; the message names the line.
+        If the file has another form, or at most `n_labels` attributes; the message names the line.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]
 def _numbers(
     text: str, allowed: list[set[float] | None] | None, fail: Callable[[str], NoReturn]
 ) -> list[float]:
-    """Return the numbers between commas, which must be those that are allowed."""
+    """Return the numbers between the commas of a line, or raise if the type of an attribute excludes one."""
     if text.startswith("{"):
         fail("examples in ARFF's sparse form are not read; write all entries")
     words = [word.strip() for word in text.split(",")]

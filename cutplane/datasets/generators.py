@@ -1,6 +1,6 @@
 """Generators of labelled examples, reproducible by a seed.
 
-An argument out of its range raises `InvalidInputError`. float32 data are the float64 data, rounded.
+An argument out of its range raises `InvalidInputError`. float32 data are the rounded float64 data.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def planted_text(
 
         p_j proportional to 1 / (j + 2.7),
 
-    a document is Poisson(L) words drawn from p, at least one, with L such that ``density * n_features``
-    different ones are expected in it, and a word that occurs c times in it has the tf-idf weight (Salton,
-    Buckley 1988, 10.1016/0306-4573(88)90021-0)
+    and a document is Poisson(L) words drawn from p, at least one. L is chosen such that the expected number
+    of different words in it is ``density * n_features``. A word that occurs c times in it has the tf-idf
+    weight (Salton, Buckley 1988, 10.1016/0306-4573(88)90021-0)
 
         (1 + ln c) (1 + ln((1 + m) / (1 + m_j))),   m_j of the m documents hold the word,
 
     divided by the norm of the document. The hyperplane w has normal weights on a share `informative` of the
-    words, drawn without replacement from p, less a constant such that the documents have the mean score
-    <x, w> = 0. The label is y_i = sign <x_i, w>, or its negative with probability `noise`. The columns are in
-    the order of p.
+    words, drawn without replacement from p, minus a constant that makes the mean score <x, w> of the
+    documents 0. The label is y_i = sign <x_i, w>, or its negative with probability `noise`. The columns are
+    in the order of p.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def newsgroups_like(
 ) -> tuple[Any, ...]:
     """Documents of several classes whose vocabularies overlap: a mixture of topics.
 
-    It is a model as in LDA (Blei, Ng, Jordan 2003, jmlr.org/papers/v3/blei03a.html).
+    The model is a variant of LDA (Blei, Ng, Jordan 2003, jmlr.org/papers/v3/blei03a.html).
 
-    There is a topic for each class and one of common words, the Zipf law p of `planted_text`. The topic of a
-    class is p made uneven, phi_cj proportional to p_j g_cj with independent g_cj ~ Gamma(0.2). A document of
-    class c has log-normally many words with the median `length` and the shape 0.7; each is drawn from topic t
-    with probability pi_t,
+    A topic is a distribution of words: one of common words, the Zipf law p of `planted_text`, and one for
+    each class, phi_cj proportional to p_j g_cj with independent g_cj ~ Gamma(0.2). The number of words of a
+    document of class c is log-normal with the median `length` and the shape 0.7; each word is drawn from
+    topic t with probability pi_t,
 
         pi ~ Dirichlet(5 a),   a_c = 1 - overlap,   a_common = overlap / 2,   the others share overlap / 2.
 
@@ -239,7 +239,7 @@ def _words(probabilities: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def _tf_idf(documents: Array, words: Array, shape: tuple[int, int]) -> Any:
-    """Return the tf-idf matrix with rows of norm 1 of pairs (document, word)."""
+    """Return the tf-idf matrix, with rows of norm 1, of a list of pairs (document, word)."""
     X = sparse.csr_array(
         (np.ones(words.size), (documents.astype(np.int32), words.astype(np.int32))), shape=shape
     )
@@ -375,7 +375,7 @@ def _normal_with_signs(n_samples: int, seed: Any, dtype: Any) -> tuple[Array, Ar
 
 
 def _checked(n_samples: Any, seed: Any, dtype: Any) -> tuple[int, np.random.Generator, np.dtype[Any]]:
-    """Return the number of examples, a generator and a dtype, or raise `InvalidInputError`."""
+    """Return the checked number of examples, a generator and a dtype, or raise `InvalidInputError`."""
     if dtype not in (np.float32, np.float64):
         raise InvalidInputError(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}.")
     m = as_count("n_samples", n_samples)
@@ -388,5 +388,5 @@ def _checked(n_samples: Any, seed: Any, dtype: Any) -> tuple[int, np.random.Gene
 
 
 def _noisy_signs(scores: Array, noise: float, rng: np.random.Generator) -> Array:
-    """Return the signs of the scores, each turned with probability `noise`."""
+    """Return the signs of the scores, each flipped with probability `noise`."""
     return np.where((scores >= 0.0) ^ (rng.random(scores.size) < noise), 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""The shares of a risk: placed on workers, queried by a graph of tasks, placed again when workers change."""
+"""The partitions of a risk on a Dask cluster: each is placed on a worker, and again if the worker is lost."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from cutplane.risks.base import Risk
 from cutplane.runtime.deadline import check_time, seconds_left
 
 FAN = 8
-"""Workers to which one hands a request, and whose answers it adds, because this keeps the tree and the load
-of each link low."""
+"""Workers to which one passes a request, and whose answers it adds, because fewer make the tree deeper and
+more load its links."""
 _LARGE = 1 << 18
-"""Bytes of points from which a request is sent to a worker directly, because the scheduler copies it."""
+"""Bytes of points from which a request is sent to a worker directly, because the scheduler would copy it."""
 _PATIENCE = 60.0
 """Seconds to wait for a worker, because a queueing system may need longer than a nanny."""
 _SLICE = 1.0
 """Seconds between two checks of the clock and the workers, because each costs a round trip."""
 _DEATHS = 4
-"""Workers that a partition may lose before it has answered, because Dask allows a task one less."""
+"""Workers that may die on the task of a partition before it has failed: one more than Dask allows."""
 _ATTEMPTS = 20
-"""Times that a question is submitted, because workers may disappear each time; more of it means a fault."""
+"""Most submissions of a request, because workers that are lost more often indicate a fault."""
 _LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "
@@ -53,7 +53,7 @@ _KILLER = (
 
 @dataclass(eq=False)
 class Placed:
-    """A share, as the client sees it."""
+    """The client's record of a share."""
 
     number: int
     weight: float
@@ -64,18 +64,18 @@ class Placed:
 
     @property
     def gone(self) -> bool:
-        """Whether the client has heard that its data are lost."""
+        """Whether the client was told that the data of the share are lost."""
         return self.future is None or self.future.status in _LOST
 
     @property
     def key(self) -> Any:
-        """Dask's key of it; None if it is gone."""
+        """Dask's key of the share; None if it is lost."""
         return None if self.gone else self.future.key
 
 
 @dataclass(eq=False)
-class _Question:
-    """A graph of tasks under way: its root, the answer that it will have, and the keys of its shares."""
+class _Submission:
+    """A submitted graph of tasks: its root, the future of its answer, and the keys of its shares."""
 
     root: Any
     answer: Any
@@ -85,7 +85,7 @@ class _Question:
 class Cluster:
     """The partitions of a risk on the workers of a Dask cluster.
 
-    It decides where each share lives, and tells Dask. A share that is lost is made again from its source.
+    It decides on which worker each share is, and tells Dask. A lost share is made again from its source.
     """
 
     def __init__(self, client: Client, sources: Sequence[Any], weights: Sequence[float]):
@@ -95,37 +95,37 @@ class Cluster:
         columns = zip(weights, sources, homes, strict=True)
         self.shares = [Placed(k, *column) for k, column in enumerate(columns)]
         self._bundles: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        self._coming: dict[int, tuple[str, Any]] = {}  # shares that are made on another worker
+        self._coming: dict[int, tuple[str, Any]] = {}  # shares that are being made on another worker
         self._threads = threads_of(client)
         self._seen = perf_counter()
-        self._last: Any = None  # kept until the next is on its way, because a release would delay that
+        self._last: Any = None  # kept until the next one is submitted, because a release would delay it
         self._settle(spread(homes, self._threads))
 
-    def ask(self, request: Request, which: Collection[int] | None = None) -> ShareAnswer:
+    def query(self, request: Request, which: Collection[int] | None = None) -> ShareAnswer:
         """Return the answer of all shares, or of some."""
-        asked = [share for share in self.shares if which is None or share.number in which]
+        shares = [share for share in self.shares if which is None or share.number in which]
         if perf_counter() - self._seen > _SLICE:
             self._update()
         for _ in range(_ATTEMPTS):
-            self._replace_lost(asked)
-            question = self._question(request, asked)
-            found = self._await(question, asked)
+            self._replace_lost(shares)
+            submitted = self._submit(request, shares)
+            found = self._await(submitted, shares)
             if found is not None:
-                self._last = question
-                for share in asked:
+                self._last = submitted
+                for share in shares:
                     share.losses = 0
                 if found.lost:
                     self._bundles.clear()
                 return found
         raise OracleError(f"Partitions were lost {_ATTEMPTS} times in a row; see the logs of the workers.")
 
-    def _await(self, question: _Question, asked: Sequence[Placed]) -> ShareAnswer | None:
-        """Return the answer; None if some of the shares are elsewhere, and must be queried there."""
-        while all(share.key in question.shares for share in asked):
-            done, _ = wait([question.answer], min(_SLICE, seconds_left()))
+    def _await(self, submitted: _Submission, shares: Sequence[Placed]) -> ShareAnswer | None:
+        """Return the answer; None if some of the shares are on other workers, and must be queried there."""
+        while all(share.key in submitted.shares for share in shares):
+            done, _ = wait([submitted.answer], min(_SLICE, seconds_left()))
             if done:
                 try:
-                    return question.answer.result()
+                    return submitted.answer.result()
                 except CancelledError as error:
                     self._check_open(error)
                     return None
@@ -137,17 +137,17 @@ class Cluster:
             self._update()
         return None
 
-    def _question(self, request: Request, asked: Sequence[Placed]) -> _Question:
+    def _submit(self, request: Request, shares: Sequence[Placed]) -> _Submission:
         """Submit a graph: the shares on each worker answer, and a tree over the workers adds their answers.
 
-        The request goes down a tree too, from the client to one worker, and from worker to worker. Each task
-        is tied to a worker. The client holds the root alone, so that it receives one answer, and for each
-        other worker one short message.
+        The request passes through a tree too, from the client to one worker, and from worker to worker. Each
+        task is restricted to one worker. The client holds only the root, so that it receives one answer, and
+        one short message for each other worker.
         """
-        shares: dict[Any, list[Placed]] = {}
-        for share in asked:
-            shares.setdefault(share.home, []).append(share)
-        bundles = {home: self._bundle(home, held) for home, held in shares.items()}
+        by_home: dict[Any, list[Placed]] = {}
+        for share in shares:
+            by_home.setdefault(share.home, []).append(share)
+        bundles = {home: self._bundle(home, held) for home, held in by_home.items()}
         sent: Any = request
         if sum(getattr(recipe.source, "nbytes", 0) for recipe in request.recipes) > _LARGE:
             lead = next(iter(bundles))
@@ -161,13 +161,13 @@ class Cluster:
             graph[key], homes[key] = task, home
             return key
 
-        asks, answers = [sent], []  # asks[k] is the request on worker k - 1
+        requests, answers = [sent], []  # requests[k] is the request on worker k - 1
         for k, (home, bundle) in enumerate(bundles.items()):
-            ask = asks[(k - 1) // FAN + 1]
-            if k == 0 or FAN * k + 1 < len(bundles):  # others fetch it from here
-                ask = add("ask", home, hand_over, ask, bundle)
-                asks.append(ask)
-            answers.append((home, ask, add("serve", home, serve, ask, bundle, self._threads[home])))
+            at = requests[(k - 1) // FAN + 1]
+            if k == 0 or FAN * k + 1 < len(bundles):  # other workers fetch it from this one
+                at = add("request", home, hand_over, at, bundle)
+                requests.append(at)
+            answers.append((home, at, add("serve", home, serve, at, bundle, self._threads[home])))
         while len(answers) > 1:
             parts = [answers[i : i + FAN] for i in range(0, len(answers), FAN)]
             answers = [
@@ -182,10 +182,10 @@ class Cluster:
             root: Any = self._client.get(graph, [answers[0][2]], sync=False)[0]  # type: ignore[index]
         fetched: Any = self._client.gather(root, asynchronous=True)
         answer = asyncio.run_coroutine_threadsafe(fetched, self._client.loop.asyncio_loop)  # type: ignore[attr-defined]
-        return _Question(root, answer, {share.key for share in asked})
+        return _Submission(root, answer, {share.key for share in shares})
 
     def _bundle(self, home: str, shares: Sequence[Placed]) -> Any:
-        """Return the future of the shares on a worker; it is kept for the next question."""
+        """Return the future of the shares on a worker, which is kept for the next request."""
         keys = tuple(share.key for share in shares)
         known = self._bundles.get(home)
         if known is None or known[0] != keys or known[1].status in _LOST:
@@ -195,7 +195,7 @@ class Cluster:
         return known[1]
 
     def _update(self) -> None:
-        """Query the workers; place shares that have no home, and let new workers take some."""
+        """Update the list of workers; place shares that have no home, and let new workers take some."""
         self._seen = perf_counter()
         threads = self._await_workers()
         for number, (home, future) in list(self._coming.items()):
@@ -216,7 +216,7 @@ class Cluster:
         self._settle(spread(homes, threads, level=bool(joined)))
 
     def _settle(self, homes: Sequence[str]) -> None:
-        """Have the shares made at their new homes; a share that has a home serves there until then."""
+        """Make the shares on their new homes; until then a share answers on its old home, if it has one."""
         for share in self.shares:
             share.losses += share.future is not None and share.home not in self._threads
         for share, home in zip(self.shares, homes, strict=True):
@@ -236,7 +236,7 @@ class Cluster:
         share.future = self._send(share, home)
 
     def _send(self, share: Placed, home: str) -> Any:
-        """Return the future of a share on that worker and no other; None if the worker is gone already."""
+        """Return the future of a share on this worker only; None if the worker has disappeared."""
         client, source = self._client, share.source
         if isinstance(source, Risk):
             made = Share(share.number, share.weight, source)
@@ -247,16 +247,16 @@ class Cluster:
                 return None
         if isinstance(source, Block):
             source = source.made
-        if isinstance(source, Delayed):  # Dask may have its tasks already, so that no tie is strict
+        if isinstance(source, Delayed):  # Dask may have placed its tasks already: any worker is allowed
             source = client.compute(source, workers=[home], allow_other_workers=True)
         return client.submit(build, share.number, share.weight, source, workers=[home], pure=False)
 
-    def _replace_lost(self, asked: Sequence[Placed]) -> None:
-        """Place shares again whose workers died."""
-        if not any(share.gone for share in asked):
+    def _replace_lost(self, shares: Sequence[Placed]) -> None:
+        """Place the shares again whose workers died."""
+        if not any(share.gone for share in shares):
             return
         self._update()
-        for share in asked:
+        for share in shares:
             if isinstance(share.source, Future) and share.source.status in _LOST:
                 raise OracleError(
                     f"Partition {share.number}, which was given as a future, was lost with its worker; give "
@@ -267,7 +267,7 @@ class Cluster:
                 self._place(share, share.home if share.home in self._threads else min(self._threads))
 
     def _await_workers(self) -> dict[str, int]:
-        """Return the threads of each worker; raise `OracleError` if there is none for long."""
+        """Return the number of threads of each worker; raise `OracleError` if there is none for a minute."""
         began = perf_counter()
         while True:
             self._check_open()
@@ -286,7 +286,7 @@ class Cluster:
                 self._check_open()
 
     def _homes(self, sources: Sequence[Any]) -> list[str | None]:
-        """Return the worker that holds the data of each partition already, None for those not yet there."""
+        """Return the worker that holds the data of each partition; None for a partition without data yet."""
         inputs = [each.held if isinstance(each, Block) else distributed.futures_of(each) for each in sources]
         futures = [future for each in inputs for future in each]
         if not futures:
@@ -328,9 +328,10 @@ def threads_of(client: Client) -> dict[str, int]:
 
 
 def spread(homes: Sequence[str | None], threads: Mapping[str, int], level: bool = False) -> list[str]:
-    """Return a worker for each share: its home, if that is there, else the one with fewest for each thread.
+    """Return a worker for each share: its home if it still exists, else the one with the least load.
 
-    With `level` shares change their workers, until no change makes the most loaded one less loaded.
+    A load is the number of shares per thread. With `level`, shares are taken from the worker with the largest
+    load, until this cannot reduce the largest load any more.
     """
     held: dict[str, list[int]] = {worker: [] for worker in threads}
     for k, home in enumerate(homes):

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class ShareImage:
-    """An image in pieces on the workers, as the client sees it: its point, and how to make it.
+    """The client's record of an image whose pieces are on the workers: its point, and how to compute it.
 
-    The images that it is a combination of are kept alive until it is made, no longer.
+    It refers to the images that it is a combination of only until it is computed.
     """
 
     def __init__(self, key: int, x: Array, parents: tuple[ShareImage, ShareImage, float] | None = None):
@@ -40,23 +40,23 @@ class ShareImage:
 
     @property
     def source(self) -> Any:
-        """The recipe of it for a share; None if it is made."""
+        """How a share computes it; None if it was computed already."""
         if self.made:
             return None
         return self.x if self.parents is None else (self.parents[0].key, self.parents[1].key, self.parents[2])
 
     def plan(self) -> list[ShareImage]:
-        """Return the images that must be made for this one, itself last."""
+        """Return the images that must be computed for this one, itself last."""
         if self.made or self.parents is None:
             return [self]
         return [*self.parents[0].plan(), *self.parents[1].plan(), self]
 
 
 class DistributedRisk(Risk):
-    """f(x) = sum_k weight_k f_k(x), where the data of f_k live on a worker of a Dask cluster.
+    """f(x) = sum_k weight_k f_k(x), where the data of f_k are on a worker of a Dask cluster.
 
-    Made by `distribute`. Partitions and images stay where they are: only points, values, subgradients and
-    parts of lines are sent. Answers are added up on the workers, and the client receives one.
+    `distribute` returns it. Partitions and images stay on their workers: only points, values, subgradients
+    and parts of lines are sent. Answers are added up on the workers, and the client receives their sum.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ class DistributedRisk(Risk):
 
     @staticmethod
     def of(cluster: Cluster) -> DistributedRisk:
-        """Return the risk of the partitions on a cluster: with images if each of them has some."""
-        answer = cluster.ask(Request((), (), Share.describe))
+        """Return the risk of the partitions on a cluster, with images if all partitions have images."""
+        answer = cluster.query(Request((), (), Share.describe))
         if not answer.found:
             raise InvalidInputError("All partitions are empty; give at least one with examples.")
         known: Description = answer.found[0]
@@ -125,16 +125,16 @@ class DistributedRisk(Risk):
     def _ask(
         self, images: list[ShareImage], method: Callable[..., Any], *arguments: Any, by: Any = add
     ) -> Any:
-        """Query every share; a share that was made again in the meantime is sent the points again."""
+        """Query every share; send the points again to a share that lost its images."""
         unused = tuple(self._unused)
         plan = [step for image in images for step in image.plan()]
         recipes = tuple(Recipe(step.key, step.source) for step in plan)
         request = Request(recipes, unused, method, arguments, by)
-        answer = self._cluster.ask(request)
+        answer = self._cluster.query(request)
         found = list(answer.found)
         if answer.lost:
             again = replace(request, recipes=tuple(Recipe(z.key, z.x) for z in images))
-            found += self._cluster.ask(again, answer.lost).found
+            found += self._cluster.query(again, answer.lost).found
         for step in plan:
             step.made, step.parents = True, None
         del self._unused[: len(unused)]
@@ -147,17 +147,17 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
     _piecewise = True
 
     def image(self, x: Array) -> ShareImage:
-        """Return the image of x; nothing is sent before it is used."""
+        """Return the image of x, which the workers compute when it is first used."""
         return self._new(as_vector("x", x, self.dim, finite=False).copy())
 
     def combine(self, z0: ShareImage, z1: ShareImage, t: float) -> ShareImage:
-        """Return the image of x0 + t (x1 - x0); nothing is sent before it is used."""
+        """Return the image of x0 + t (x1 - x0), which the workers compute when it is first used."""
         return self._new(z0.x + t * (z1.x - z0.x), (z0, z1, t))
 
     def values(self, z: ShareImage) -> float:
         """Return the value: one round trip, and a pass over the data if the image is new.
 
-        At a point between two others the answer includes the subgradient, because a cut mostly follows there.
+        At a combination of two points the answer includes the subgradient, because a cut there is usual.
         """
         both = z.parents is not None
         answer = self._ask([z], Share.value_and_slope if both else Share.value, z.key)
@@ -178,7 +178,7 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
         return z.cancelled
 
     def line(self, z0: ShareImage, z1: ShareImage) -> Line:
-        """Return the risk on the line, with a search that takes a few round trips without data."""
+        """Return the risk on the line; its search takes a few round trips, but no pass over the data."""
 
         def ask(method: Callable[..., Any], *arguments: Any, by: Any = add) -> Any:
             return self._ask([z0, z1], method, z0.key, z1.key, *arguments, by=by)
@@ -209,6 +209,6 @@ _SIZES = 3
 
 
 def _cancelled(answer: Array) -> float:
-    """Return the size of the cancelled terms of a sum, from it, its absolute terms and theirs."""
+    """Return the size of the terms that cancelled: in the sum over the partitions, and in each of these."""
     value, size, inside = answer[:_SIZES].tolist()
     return inside + max(0.0, size - abs(value)) if math.isfinite(size) else inside

@@ -1,4 +1,4 @@
-"""Minimisation along a line whose pieces are spread over several partitions, in few rounds of queries."""
+"""Minimisation along a line of a sum over partitions, in few rounds of queries to all of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cutplane.pieces.validation import Array
 FEW = 4096
 """Kinks up to which a derivative is sent in full, because such a message costs as much as a short one."""
 _PROBES = 64
-"""Points to which a list is thinned, because two neighbours then enclose about FEW of 64 * FEW kinks."""
+"""Points to which a longer list is reduced, because two neighbours then enclose FEW of 64 * FEW kinks."""
 _LONGEST = 2 * _PROBES + 2
-"""Points up to which a grid is sent whole, because a summary has so many: probes, quantiles and two ends."""
+"""Points up to which a grid is sent in full, because a summary has as many: probes, quantiles, two ends."""
 _ROUNDS = 60
-"""Rounds of a search at most, because 7 find a bracket below _FAR and 53 halvings narrow it to rounding."""
+"""Most rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding error."""
 _DEVIATIONS = 4.0
 """Half-width of the first bracket in deviations of the estimate, because a miss costs one more round."""
 _FAR = 1e12
@@ -28,7 +28,7 @@ _FAR = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Bounds of the right derivative at increasing points; between these it increases."""
+    """Bounds of the right derivative of a convex function at increasing points."""
 
     points: Array
     lower: Array
@@ -40,7 +40,7 @@ Estimate = tuple[PiecewiseLinear, float]
 
 
 def estimate(derivative: Derivative) -> Estimate:
-    """Return a rough copy with few kinks, and about how far it may be off."""
+    """Return an approximate copy with few kinks, and an estimate of its deviation."""
     copy, deviation = derivative.estimate()
     step = -(-copy.kinks.size // FEW)
     if step < 2:
@@ -54,7 +54,7 @@ def estimate(derivative: Derivative) -> Estimate:
 def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | None:
     """Return an estimate of the sum of two derivatives; None if one is missing.
 
-    Neighbours of too many kinks are merged, such that the derivative is unchanged after these.
+    If there are too many kinks, neighbours are merged, such that the derivative after these is unchanged.
     """
     if one is None or other is None:
         return None
@@ -76,7 +76,7 @@ def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | No
 
 
 def add_replies(one: Reply, other: Reply, probes: Array) -> Reply:
-    """Return the reply for the sum of two derivatives, no longer than the reply for one."""
+    """Return the reply for the sum of two derivatives; it is no longer than the reply for one."""
     if isinstance(one, PiecewiseLinear) and isinstance(other, PiecewiseLinear):
         return summarise(one + other, probes)
     lists = [reply.points for reply in (one, other) if isinstance(reply, Summary)]
@@ -122,8 +122,8 @@ def search_pieces(
 ) -> float:
     """Return the exact minimiser over [0, limit], in one or two rounds of queries after the estimates.
 
-    Derivatives increase, so the summaries bound each other from below and above everywhere, and each round
-    ends with a bracket of a few cells; the points of one round are evaluated by all partitions in the next.
+    Because derivatives increase, values at some points bound them everywhere, and each round ends with a
+    bracket of a few cells. All partitions are evaluated at the points of one round in the next.
     """
     copy, deviation = estimate[0] + rest.estimate()[0], math.hypot(estimate[1], rest.estimate()[1])
     low = _crossing(copy + _constant(_DEVIATIONS * deviation), limit)
@@ -159,9 +159,10 @@ def search_pieces(
 def search_probes(sample: Callable[[Array], Array], rest: Line, limit: float) -> float:
     """Return the minimiser over [0, limit], from values and slopes at three points per round.
 
-    The zero of the derivative is bracketed, then found by inverse interpolation, with points on both sides
-    of the estimate at the distance of its error, further apart and with the middle of the bracket if that did
-    not shrink, until it is known to a relative 1e-10, or phi to rounding.
+    The zero of the derivative is bracketed, then found by inverse interpolation: the points of a round are
+    the estimate and a point on either side, at the distance of its error. If the bracket did not shrink, they
+    are farther apart, and one is the middle of the bracket. The search ends at a relative accuracy of 1e-10,
+    or when phi changes by rounding errors only.
     """
     points, values, slopes = np.empty((3, 0))
     probes, last = np.unique(np.minimum([0.0, 0.25, 1.0, 2.0], limit)), np.inf
@@ -213,7 +214,7 @@ def _next_probes(points: Array, slopes: Array, end: int, shrunk: bool) -> Array:
 
 
 def _inverse_interpolation(points: Array, slopes: Array) -> float:
-    """Return the point of slope zero of the polynomial points(slope)."""
+    """Return the value at slope zero of the polynomial that interpolates points(slope)."""
     points, slopes = points[np.isfinite(slopes)], slopes[np.isfinite(slopes)]
     with np.errstate(all="ignore"):
         ratios = slopes / (slopes - slopes[:, np.newaxis] + np.diag(slopes))
@@ -235,7 +236,7 @@ def _constant(slope: float) -> PiecewiseLinear:
 
 
 def _crossing(derivative: Derivative, limit: float) -> float:
-    """Return where a derivative changes its sign, between its start and the limit."""
+    """Return where a derivative changes sign, between its start and the limit."""
     return minimise_on_line(Line(lambda t: (math.nan, math.nan), derivative=derivative), limit)
 
 

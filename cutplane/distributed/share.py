@@ -1,4 +1,4 @@
-"""A term of the sum on a worker, with the images of the points that are in use."""
+"""A term of the sum on a worker, with the images of the points in use, and the tasks that workers run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PARTITION = "cutplane_partition"
 """The attribute of an exception that holds the number of the partition that raised it."""
 
 LOST = "lost"
-"""The risk of a share in a copy on another worker."""
+"""Stands for the risk in a copy of a share on another worker, which has none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The risk of a block, a Delayed, and the futures of the block, which tell where it is."""
+    """The risk of a block as a Delayed, and the futures of the block, from which its worker is found."""
 
     made: Any
     held: Sequence[Any]
@@ -37,13 +37,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make an image.
+    """How to compute an image.
 
     Attributes
     ----------
     key : int
     source : ndarray or (int, int, float) or None
-        Its point; or the keys of two images and where between them; or None if it is on the worker.
+        The point x; or the keys of the images of x0 and x1, and t, for x = x0 + t (x1 - x0); or None if the
+        image is on the worker.
     """
 
     key: int
@@ -57,7 +58,7 @@ class Request:
     Attributes
     ----------
     recipes : tuple of Recipe
-        The images needed, in an order in which they can be made.
+        The images needed, each after the images that it is computed from.
     unused : tuple of int
         Keys of images to forget.
     combine : callable
@@ -73,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class ShareAnswer:
-    """The combined answers of a group of shares, () if none answers, and the shares that lost an image."""
+    """The combined answers of a group of shares, () if there is none; and the shares that lost an image."""
 
     found: tuple[Any, ...]
     lost: tuple[int, ...] = ()
@@ -81,7 +82,10 @@ class ShareAnswer:
 
 @dataclass(frozen=True)
 class Description:
-    """Description of terms for the client, with a term of another dimension if there is one."""
+    """The properties of terms that the client needs, for example whether all of them have images.
+
+    `other` is a term of another dimension, which is an error.
+    """
 
     number: int
     name: str
@@ -107,8 +111,8 @@ class Description:
         )
 
 
-class Asked:
-    """A point, in place of the image under a risk that has none, with the answer of the oracle."""
+class AnsweredPoint:
+    """A point with the answer of the oracle, for a risk without images."""
 
     def __init__(self, risk: Risk, x: Array):
         (self.value, self.slope, *_), self.cancelled = answer_of(risk, x)
@@ -116,10 +120,9 @@ class Asked:
 
 @dataclass(eq=False)
 class Share:
-    """The term weight * f_k of a distributed risk; or none, if the partition has no examples.
+    """The term weight * f_k of a distributed risk; no term if the partition has no examples.
 
-    The images are a cache: a copy on another worker or the disk has none, and the client sends their points
-    again.
+    Images are a cache: a copy on another worker or on disk has none, and the client sends the points again.
     """
 
     number: int
@@ -135,7 +138,7 @@ class Share:
         self.__init__(**state)
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the data, because Dask decides by them which results it copies and spills."""
+        """Return the bytes of the data, by which Dask decides which results it copies or writes to disk."""
         return _size(self.risk, set())
 
     def answer(self, request: Request) -> ShareAnswer:
@@ -152,7 +155,7 @@ class Share:
     def _make(self, key: int, source: Any) -> bool:
         imaged = isinstance(self.risk, ImagedRisk)
         if isinstance(source, np.ndarray):
-            self.images[key] = self.risk.image(source) if imaged else Asked(self.risk, source)
+            self.images[key] = self.risk.image(source) if imaged else AnsweredPoint(self.risk, source)
         elif imaged and source is not None and source[0] in self.images and source[1] in self.images:
             self.images[key] = self.risk.combine(*(self.images[end] for end in source[:2]), source[2])
         return key in self.images
@@ -179,7 +182,7 @@ class Share:
         return self.weight * np.reshape(slopes, (-1, self.risk.dim)).sum(axis=0)
 
     def value_and_slope(self, key: int) -> Array:
-        """Return both at an image, in one vector."""
+        """Return the answers of `value` and `slope` at an image, in one vector."""
         return np.append(self.value(key), self.slope(key))
 
     def sample(self, start: int, end: int, points: Array) -> Array:
@@ -188,12 +191,12 @@ class Share:
         return np.array([line(t) for t in points.tolist()]).T
 
     def estimate(self, start: int, end: int) -> Estimate | None:
-        """Return a rough copy of the derivative on the line, and its deviation; None if it is unknown."""
+        """Return an approximate derivative on the line, and its deviation; None if there is no derivative."""
         line = self._line(start, end).line
         return estimate(line.derivative) if line.derivative is not None and line.newton is None else None
 
     def pieces(self, start: int, end: int, low: float, high: float, probes: Array) -> Reply:
-        """Return the derivative on [low, high], or a summary; see `summarise`."""
+        """Return the derivative on [low, high], or a summary of it; see `summarise`."""
         return summarise(self._line(start, end).between(low, high), probes)
 
     def _line(self, start: int, end: int) -> _Bracketed:
@@ -205,7 +208,7 @@ class Share:
 
 
 class _Bracketed:
-    """A line, and its derivative on the last bracket."""
+    """A line, and its derivative on the last bracket that was queried."""
 
     def __init__(self, line: Line):
         self.line = line
@@ -222,7 +225,7 @@ class _Bracketed:
 
 
 def build(number: int, weight: float, source: Any) -> Share:
-    """Make a share on the worker that calls this, from a risk or a function that returns one."""
+    """Return a share on the worker that calls this, from a risk or a function that returns one."""
     with _numbered(number):
         risk = source() if callable(source) and not isinstance(source, Risk) else source
         if risk is None:
@@ -239,7 +242,7 @@ def build(number: int, weight: float, source: Any) -> Share:
 
 @dataclass(eq=False)
 class ShareBundle:
-    """The shares on a worker, by reference: a copy on another worker would have none."""
+    """The shares on a worker; its copy on another worker has no shares."""
 
     shares: Sequence[Share]
 
@@ -248,12 +251,12 @@ class ShareBundle:
 
 
 def hand_over(request: Request, _bundle: ShareBundle) -> Request:
-    """Return the request on the worker that has the bundle; the others fetch it from there, each once."""
+    """Return the request, on the worker that has the bundle; other workers fetch it from there, each once."""
     return request
 
 
 def serve(request: Request, bundle: ShareBundle, threads: int) -> ShareAnswer:
-    """Answer a request on behalf of the shares on a worker, on its threads, in one task."""
+    """Return the combined answer of the shares on a worker to a request, on its threads, in one task."""
     groups = [bundle.shares[i::threads] for i in range(min(threads, len(bundle.shares)))]
     if len(groups) == 1:
         return _serve(request, groups[0])
@@ -278,7 +281,7 @@ def total(request: Request, answers: Sequence[ShareAnswer]) -> ShareAnswer:
 
 @contextmanager
 def _numbered(number: int) -> Iterator[None]:
-    """Write onto an exception which partition raised it."""
+    """Store the number of the partition in an exception that it raised."""
     try:
         yield
     except BaseException as error:
@@ -287,7 +290,7 @@ def _numbered(number: int) -> Iterator[None]:
 
 
 def _size(piece: Any, seen: set[int]) -> int:
-    """Return the bytes of a piece, counting what it holds twice once."""
+    """Return the bytes of a piece; an array that it refers to twice counts once."""
     if id(piece) in seen:
         return 0
     seen.add(id(piece))

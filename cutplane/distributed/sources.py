@@ -18,7 +18,7 @@ from cutplane.risks.base import Risk
 from cutplane.runtime.extras import require_extra
 
 _SPARE = 4
-"""Partitions for each thread, because the loads can then be level to a quarter when workers join or die."""
+"""Partitions for each thread, because loads can then be equal up to a quarter when workers join or die."""
 
 
 def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
@@ -28,12 +28,12 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     ----------
     make : callable
         ``make(*parts)`` returns the risk of one block of each collection: a NumPy array, another array such
-        as scipy.sparse, or a pandas dataframe or series. It is called on the worker that holds the block, or
-        is to compute it, but not for blocks without rows.
+        as scipy.sparse, or a pandas dataframe or series. It is called on the worker that holds or computes
+        the block, and not for blocks without rows.
     *data : dask.array.Array, or Dask dataframe or series
-        At least one. Arrays that have several blocks of columns are rechunked, and arrays of known lengths
-        are rechunked as the first of them. Of several dataframes those after the first must be series.
-        Nothing is computed yet.
+        At least one. Arrays with several blocks of columns are rechunked, and arrays whose lengths are given
+        are rechunked as the first of them. After the first dataframe, all must be series. Nothing is computed
+        yet.
 
     Returns
     -------
@@ -43,8 +43,8 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     Raises
     ------
     InvalidInputError
-        If there are no data, something is no Dask array or dataframe, or the numbers of rows or of blocks
-        differ.
+        If there are no data, if an argument is neither a Dask array nor a dataframe, or if the numbers of
+        rows or of blocks differ.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
 
 
 def _of_frames(make: Callable[..., Any], first: Any, *series: Any) -> list[Block]:
-    """Return the partitions of one frame of all columns: files are read alike for all of them."""
+    """Return the partitions of one frame with all columns, because then a file is read once for all."""
     if any(each.ndim != 1 for each in series):
         raise InvalidInputError("After the first dataframe all data must be series, one column each.")
     names = [f"cutplane_{k}" for k in range(len(series) + 1)]
@@ -103,7 +103,7 @@ def _apart(make: Callable[..., Any], names: Sequence[str], single: bool, part: A
 
 
 def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
-    """Return the futures that a block depends on, or is, because its graph has only their keys."""
+    """Return the futures of a block, itself or those that it depends on, because its graph has only keys."""
     if not futures:
         return []
     tasks = dict(part.dask).values()
@@ -112,7 +112,7 @@ def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
 
 
 def _known(data: Any) -> bool:
-    """Whether it is an array whose blocks have known numbers of rows."""
+    """Return whether the data are an array and the numbers of rows of its blocks are known."""
     return hasattr(data, "chunks") and not np.isnan(data.chunks[0]).any()
 
 
@@ -145,12 +145,14 @@ def distribute(
     ----------
     client : distributed.Client
     risk : sequence, or Risk
-        A list with one entry for each partition: a function without arguments or a ``Delayed``, which is
-        called on a worker, reads its part of the data and returns a risk, or None if there are no examples;
-        or a ``Future`` of one. `blocks` makes such a list from Dask arrays and dataframes. Or a list of risks
-        in local memory. Or one risk in local memory that is a sum over examples and can `split` it, such as
-        `LinearRisk`, `StructuredRisk` and the risks of chains, graphs, sets of labels and alignments, or is a
-        sum or a linear image of such risks.
+        One of three:
+
+        * a list with an entry for each partition: a function without arguments or a ``Delayed``, which reads
+          its part of the data on a worker and returns a risk, or None if there are no examples; or a
+          ``Future`` of a risk. `blocks` makes such a list from Dask arrays and dataframes.
+        * a list of risks in local memory.
+        * one risk in local memory that can `split` its examples, such as `LinearRisk`, `StructuredRisk` and
+          the risks of chains, graphs, sets of labels and alignments, or a sum or a linear image of these.
     n_parts : int, optional
         Most partitions of one risk in local memory, at least 1; default: four for each thread of the cluster.
     weights : float, or sequence of float, optional
@@ -159,7 +161,7 @@ def distribute(
     Returns
     -------
     DistributedRisk
-        ``f(x) = sum_k weight_k f_k(x)``, to be used as any risk.
+        ``f(x) = sum_k weight_k f_k(x)``, which is used as any risk.
 
     Raises
     ------
@@ -173,17 +175,16 @@ def distribute(
 
     Notes
     -----
-    For the mean over all m examples let each function return ``LinearRisk(..., normalize=False)``, the sum
-    over its examples, with ``weights=1/m``; or let it return the mean over its m_k examples, and give it the
-    weight m_k/m.
+    For the mean over all m examples, each function returns ``LinearRisk(..., normalize=False)``, the sum over
+    its examples, and ``weights=1/m``; or it returns the mean over its m_k examples, and has the weight m_k/m.
 
-    A partition that was lost with its worker is made again, by its function or from the local memory, and
-    the images from their points; the run goes on. A ``Future`` can be recomputed only if it was computed, not
-    if it was scattered.
+    If a worker is lost, its partitions are made again, by their functions or from the local memory, their
+    images are computed again, and the run continues. A lost ``Future`` can be computed again only if it was
+    the result of a task, and not of ``scatter``.
 
-    A risk of yours that is a sum over examples has a method ``split(n_parts)``, which returns a list of
-    at most as many risks, whose sum it is. If all parts are an `ImagedRisk`, so is the result; else it has
-    an oracle alone.
+    To be distributed, a user's risk that is a sum over examples implements ``split(n_parts)``: it returns a
+    list of at most `n_parts` risks, whose sum is the risk. If all parts are an `ImagedRisk`, so is the
+    result; else it has only an oracle.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The same problem by several methods and backends, side by side."""
+"""A table of the times and bounds of several methods and backends on one problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WARM_UP = 3
-"""Iterations of the run that is not timed, because it only has to compile and load."""
+"""Iterations of the first run, which is not timed, because its purpose is to compile and load routines."""
 _WATCHERS = ("callback", "log", "progress", "stop")
 _COLUMNS = {
     "seconds": "{0.seconds:.3g}",
@@ -52,20 +52,20 @@ class Row:
     status : str
         Status of the result; "FAILED" if there is none.
     seconds, oracle_seconds, master_seconds : float
-        The whole solve, the fastest of the repetitions; and its time in the oracles and in the masters.
+        Time of the fastest repetition, and its time in the oracles and in the masters.
     iterations, oracle_calls : int
     objective, lower_bound, gap : float
-        Values of that solve; the gap is relative and certified.
+        Values of the fastest repetition; the gap is relative and certified.
     objective_error : float
         Objective minus the least objective of all rows, relative to it.
     bound_error : float
-        Excess of the lower bound over the least objective of all rows, relative to it: 0, or the bound is
+        Excess of the lower bound over the least objective of all rows, relative to it: 0 unless the bound is
         wrong.
     method_used, backend_used : str
-        The method and backend that solved the problem; others than the arguments with "auto", or if a backend
-        failed.
+        The method and backend that solved the problem. They differ from the arguments if these are "auto", or
+        if a backend failed.
     note : str
-        Why there is no result, or which failures were mended.
+        Why there is no result, or from which failures the solve recovered.
     result : Result or None
     """
 
@@ -89,7 +89,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """Method and backend in a few characters, with the ones used instead in brackets."""
+        """Method and backend in a few characters; in brackets, those that were used in their place."""
         pairs = ((self.method, self.method_used), (self.backend, self.backend_used))
         return ", ".join(asked if used in ("", asked) else f"{asked} ({used})" for asked, used in pairs)
 
@@ -198,8 +198,8 @@ def compare(
 ) -> Comparison:
     """Solve one problem with every method and every backend.
 
-    Each combination is first run for 3 iterations that are not timed, so that compiling and importing are
-    charged to none. A combination that cannot solve the problem is a row with the reason, not an error.
+    Each combination first runs for 3 iterations that are not timed, because they may compile routines and
+    import modules. A combination that cannot solve the problem gives a row with the reason, not an error.
 
     Parameters
     ----------

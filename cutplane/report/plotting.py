@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _ROOM = 3.0
-"""Largest stretch of the axis by early bounds, relative to its range, because the last must be legible."""
+"""Factor by which early bounds may enlarge the axis, because the last bounds must be legible."""
 _MOST_LINES = 100
-"""Coordinates that are drawn at most, because more cannot be told apart."""
+"""Coordinates drawn at most, because more cannot be told apart."""
 _MOST_LABELS = 10
 """Lines up to which there is a legend, because matplotlib has ten colours."""
 _SMALLEST = 1e-16
-"""Relative gap that is drawn at least, because zero has no logarithm."""
+"""Least relative gap that is drawn, because zero has no logarithm."""
 _OVER = {
     "seconds": ("elapsed", 1e-6, "seconds"),
     "calls": ("oracle_calls", 1, "oracle calls"),
@@ -149,9 +149,9 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
 def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds") -> Axes:
     """Plot the certified relative gap of every run over time, calls or iterations, on logarithmic axes.
 
-    With several methods and several backends, the colour tells one and the kind of line the other. A run that
-    reached the tolerance ends with a dot, another with a cross; the thin line is the tolerance. Rows that
-    failed are not drawn.
+    With several methods and several backends, the colour stands for one and the line style for the other. A
+    run that reached the tolerance ends with a dot, any other with a cross; the thin line is the tolerance.
+    Rows that failed are not drawn.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds"
     column, least, label = _OVER[by]
     axes = as_axes(ax, figsize=(9.0, max(4.5, 0.5 + 0.2 * len(comparison))))
     drawn = 0
-    for row, colour, style in zip(comparison.rows, *_looks(comparison), strict=True):
+    for row, colour, style in zip(comparison.rows, *_colours_and_styles(comparison), strict=True):
         if row.result is None:
             continue
         history = row.result.history
@@ -204,10 +204,13 @@ def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds"
     return axes
 
 
-def _looks(comparison: Any) -> tuple[list[str], list[str]]:
-    """Return the colour and the line style of each row: methods and backends, the more of them in colours."""
-    asked = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
-    coloured, styled = sorted(asked, key=lambda names: -len(set(names)))
+def _colours_and_styles(comparison: Any) -> tuple[list[str], list[str]]:
+    """Return a colour and a line style for each row: one for its method and the other for its backend.
+
+    Colours are for methods or for backends, whichever are more.
+    """
+    columns = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
+    coloured, styled = sorted(columns, key=lambda names: -len(set(names)))
     colours, styles = (list(dict.fromkeys(names)) for names in (coloured, styled))
     return (
         [f"C{colours.index(name) % 10}" for name in coloured],
@@ -228,7 +231,7 @@ def _finite(values: Array) -> Array:
 
 
 def _set_limits(ax: Any, lower: Array, upper: Array) -> None:
-    """Show all bounds, except early ones so far away that the last ones would be illegible."""
+    """Set the limits of the axis to show all bounds, without early ones that make the last ones illegible."""
     low, high = lower[np.isfinite(lower)], upper[np.isfinite(upper)]
     if not (low.size and high.size):
         return

@@ -10,7 +10,7 @@ from cutplane.engine.history import State
 from cutplane.runtime.extras import require_extra
 
 _DECADES = 12.0
-"""Decades of the gap that fill the bar, because rounding errors seldom allow a smaller one."""
+"""Decades of the gap that fill the bar, because rounding errors seldom allow a gap below 1e-12."""
 
 
 class LiveProgress:

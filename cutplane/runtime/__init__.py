@@ -1,1 +1,1 @@
-"""The machine below the mathematics: clocks, deadlines, threads, compilation, optional packages."""
+"""Services without mathematics: clocks, deadlines, threads, compilation, errors, optional packages."""

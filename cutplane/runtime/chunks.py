@@ -1,7 +1,8 @@
-"""How a pass over the data is split: by the data only, because results must not depend on the threads.
+"""The split of a pass over the data into chunks, which are computed in parallel.
 
-Costs are in nanoseconds, roughly: 1 for an entry of a sparse matrix and for a number in a vector of sums, 1/4
-for an entry of a dense matrix.
+It depends on the data only, because results must not depend on the number of threads. Costs are in
+nanoseconds, roughly: 1 for an entry of a sparse matrix or of a vector of sums, 1/4 for an entry of a dense
+matrix.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ import numpy as np
 from cutplane.pieces.validation import Array
 
 CHUNK = 1 << 16
-"""The least cost of a chunk, because to wake a thread costs about as much."""
+"""Least cost of a chunk, because waking a thread costs about as much."""
 
 MOST = 32
-"""Chunks of a pass at most, because more would not be faster on usual machines."""
+"""Most chunks of a pass, because more would not be faster on usual machines."""
 
 PANEL = 1 << 12
-"""Sums of a panel, because so many stay in the fastest cache while vectors are added to them."""
+"""Sums of a panel, because this many stay in the fastest cache while vectors are added to them."""
 
 GAP = 16
-"""Numbers between the sums of two threads, because threads that write to one cache line slow each other."""
+"""Unused numbers between the sums of two threads, because writing to one cache line slows both."""
 
 Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Parts of each block, from edges[s] to edges[s + 1], with a vector of sums for each part.
+    """The blocks split into segments, from edges[s] to edges[s + 1], each with its vector of sums.
 
-    first[k] is the first segment of block k; the segments low <= s < high of each of the groups are a chunk.
+    first[k] is the first segment of block k; the segments low <= s < high of a group (low, high) are a chunk.
     """
 
     edges: Array
@@ -45,11 +46,11 @@ class Segments:
         return self.edges.size - 1
 
     def span(self, group: tuple[int, int]) -> tuple[int, int]:
-        """Return the begin and the end of the segments of a group."""
+        """Return where the segments of a group begin and end."""
         return int(self.edges[group[0]]), int(self.edges[group[1]])
 
     def room(self, length: int) -> Array:
-        """Return memory for a vector of sums of each segment, which may have more numbers than `length`."""
+        """Return memory for the vectors of sums, one row per segment of at least `length` numbers."""
         return np.empty((len(self), length + GAP if len(self) > 1 else length))
 
     def add_up(self, sums: Array, length: int) -> Array:
@@ -76,13 +77,13 @@ def count_chunks(cost: float) -> int:
 
 
 def equal_ranges(size: int, cost: float, most: int = MOST) -> Ranges:
-    """Split range(size) into nearly equal parts, worth a thread each."""
+    """Split range(size) into nearly equal parts, each of at least the cost of waking a thread."""
     count = max(1, min(count_chunks(cost), size, most))
     return [(size * k // count, size * (k + 1) // count) for k in range(count)]
 
 
 def panels(length: int, cost: float) -> Ranges:
-    """Split the range(length) of sums into parts that stay in cache, if each is then worth a thread."""
+    """Split the range(length) of sums into parts that stay in cache, if waking a thread costs less than each."""
     width = max(PANEL, math.ceil(length * CHUNK / cost))
     return [(start, min(start + width, length)) for start in range(0, length, width)]
 
@@ -90,7 +91,7 @@ def panels(length: int, cost: float) -> Ranges:
 def balanced_ranges(cumulative: Array, count: int) -> Ranges:
     """Split range(cumulative.size - 1) into at most `count` parts of nearly equal cost.
 
-    cumulative[i] is the cost of all before i.
+    cumulative[i] is the cost of 0, ..., i - 1.
     """
     last = cumulative.size - 1
     edges = [0, *_cuts(cumulative, 0, last, count).tolist(), last]
@@ -105,9 +106,9 @@ def one_segment(size: int) -> Segments:
 def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -> Segments:
     """Split each block of rows (or columns) into segments of nearly equal cost, at most `most` of them.
 
-    `cost` is the cost of each row, or cost[i] the cost of all before i. With vectors of sums of length
-    `width`, a block of cost c is split into at most sqrt(c / (2 width)) segments, because a segment must take
-    longer than to clear all sums and to add them up, on as many threads.
+    `cost` is the cost of each row; an array has at i the cost of the rows before i. With vectors of sums of
+    length `width`, a block of cost c is split into at most sqrt(c / (2 width)) segments, because a segment
+    must cost more than clearing and adding up all vectors of sums does on as many threads.
     """
     costs = np.diff(_cost_before(cost, blocks))
     if costs.size == 1 and costs[0] + width < 2 * CHUNK:

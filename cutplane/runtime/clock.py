@@ -1,4 +1,4 @@
-"""The clock of time limits and histories, stopped while numba compiles, because that is not solving."""
+"""The clock of time limits and histories, which stops while numba compiles, because this happens once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 class _State(NamedTuple):
     waiting: int
-    """Number of threads that compile, or wait for one that does."""
+    """Number of threads that compile, or wait for the thread that compiles."""
     since: float
     seconds: float
-    """Seconds of compilation before `since`."""
+    """Seconds of compilation until the last time at which the clock stopped."""
 
 
 _state = _State(0, 0.0, 0.0)
@@ -32,7 +32,7 @@ def compiled_seconds() -> float:
 
 
 def stop() -> None:
-    """Stop the clock, until `go_on` has been called as often as this."""
+    """Stop the clock, until `go_on` has been called as often as `stop`."""
     global _state
     with _lock:
         waiting, since, seconds = _state
@@ -40,7 +40,7 @@ def stop() -> None:
 
 
 def go_on() -> None:
-    """Let the clock go on."""
+    """Undo one `stop`; the clock continues after the last."""
     global _state
     with _lock:
         waiting, since, seconds = _state

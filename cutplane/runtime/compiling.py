@@ -1,11 +1,11 @@
-"""Routines: loops that numba compiles as soon as that pays, and that Python interprets until then.
+"""Routines: loops that Python interprets until the time of compiling them by numba is worth spending.
 
-Compiling a routine takes as long as interpreting it hundreds of times on a small problem. A routine is
-interpreted until that has taken a share of the expected time of compiling it, and compiled before a call with
-arguments so large that it would take more. If any process has compiled it, it is loaded from numba's cache
-and never interpreted. The expected time follows from the length of the code and the pace of earlier
-compilations. Under a time limit a routine is compiled if that should end before the limit by the wall clock,
-or take less time than one interpreted call.
+Compiling a routine takes as long as interpreting it hundreds of times on a small problem. So a routine is
+interpreted until the calls have taken a share of the expected time of compilation, and compiled before a
+call that would exceed this share. If any process has compiled it before, it is loaded from numba's cache and
+never interpreted. The expected time is estimated from the length of the code and the speed of earlier
+compilations. Under a time limit a routine is compiled only if the compilation should end before the limit by
+the wall clock, or be faster than one interpreted call.
 
 Interpreted and compiled routines give the same answers up to the last bits. `CUTPLANE_COMPILE=always` in the
 environment compiles every routine when it is first called, `CUTPLANE_COMPILE=never` none.
@@ -34,22 +34,23 @@ from cutplane.runtime.clock import compiled_seconds, go_on, stop
 from cutplane.runtime.deadline import patience
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
-"""For routines that sum in any order; NaN and infinities keep their meaning."""
+"""Options of a routine whose sums may be computed in any order; NaN and infinities keep their meaning."""
 NUMBERS = frozenset({"nnan", "nsz"})
-"""For routines that meet no NaN."""
+"""Options of a routine whose numbers are never NaN."""
 
 VARIABLE = "CUTPLANE_COMPILE"
 
 _SHARE = 0.1
-"""Interpreted time relative to compilation, because about ten later processes use the result too."""
+"""Interpreted time before a routine is compiled, in times of compilation, because about ten later processes
+reuse it."""
 _PER_ELEMENT = 1e-6
-"""Seconds per element at first, because an interpreted operation takes 0.1 us and an element some of them."""
+"""First guess of seconds per element, because an interpreted operation takes 0.1 us and an element a few."""
 _TRIAL = 1e4
-"""Elements after which the measured pace of a routine counts as much as the guess, because few vary more."""
+"""Elements after which the measured speed of a routine counts as much as the guess, because few vary more."""
 _PER_BYTE = 6e-4
-"""Seconds of compilation per byte of code at first, because usual machines take so long."""
+"""First guess of seconds of compilation per byte of code, because usual machines take as long."""
 _SAMPLE = 5e3
-"""Bytes after which the measured pace of the compiler counts as much as the guess, because few vary more."""
+"""Bytes after which the measured speed of the compiler counts as much as the guess, because few vary more."""
 
 _policies: dict[Any, _Policy] = {}
 _here = threading.local()
@@ -60,7 +61,7 @@ class _Postponed(BaseException):
 
 
 class _Standstill(event.Listener):
-    """Stops the clock while a thread waits for the compiler's lock or has it."""
+    """A context in which the clock stands, while a thread has the compiler's lock or waits for it."""
 
     def on_start(self, event: Any) -> None:
         stop()
@@ -99,7 +100,7 @@ def routine(
     fastmath: frozenset[str] = frozenset(),
     plain: Callable[..., Any] | None = None,
 ) -> Any:
-    """Make a function of numbers and arrays a routine; return a decorator if there is no function.
+    """Turn a function of numbers and arrays into a routine; without a function, return a decorator.
 
     `fastmath` is `SUMS` or `NUMBERS`; `plain` is called in place of a routine that is interpreted.
     """
@@ -116,9 +117,9 @@ def routine(
 
 
 def _forget_stale_index(dispatcher: Any) -> None:
-    """Let a routine be compiled again if its cache names types that an earlier version of the package had.
+    """Let a routine be compiled again if its cache names types of an earlier version of the package.
 
-    numba reads the types of an index before it compares the age of the index with that of the source.
+    numba reads the types in an index before it tests whether the index is older than the source.
     """
     cache = dispatcher._cache
     load = cache.load_overload
@@ -135,7 +136,7 @@ def _forget_stale_index(dispatcher: Any) -> None:
 
 @contextmanager
 def compiling_at(other: float) -> Iterator[None]:
-    """Set the share of its compilation after which a routine is compiled: 0 at once, inf never."""
+    """Set the interpreted seconds per second of compilation before a routine is compiled; 0 is at once."""
     global share
     before, share = share, other
     try:
@@ -145,7 +146,7 @@ def compiling_at(other: float) -> Iterator[None]:
 
 
 class _Policy:
-    """When a routine is compiled.
+    """The decision when a routine is compiled.
 
     numba's dispatcher calls `choose` for types of arguments that it has no compiled code for; compiled code
     is called directly.
@@ -165,7 +166,7 @@ class _Policy:
 
     def _start_again(self) -> None:
         self.code: int | None = None
-        """Bytes of code to compile; None until it is known that the cache has none."""
+        """Bytes of code to compile; None before the cache was searched."""
         self.interpreter: Callable[..., Any] | None = None
         self.seconds = 0.0
         self.elements = 0.0
@@ -202,7 +203,7 @@ class _Policy:
         return self.compiler(*args)
 
     def without_literals(self, args: Any, kws: Any) -> Any:
-        """Return the code that a compiled caller needs, the same for all constants that it passes."""
+        """Return the code that a compiled caller needs: one version for all constants that it passes."""
         return self.template(tuple(map(unliteral, args)), kws)
 
     def interpret(self, *args: Any) -> Any:
@@ -253,7 +254,7 @@ def _interpreted(function: Any, known: dict[Any, Any]) -> Callable[..., Any]:
 
 
 def _elements(args: Any) -> float:
-    """Return the number of elements of all arrays; inf if numpy's scalars would compute less exactly."""
+    """Return the number of elements of all arrays; inf if numpy's scalars would be less accurate."""
     size = 0.0
     for value in args:
         if isinstance(value, np.ndarray):
@@ -264,7 +265,7 @@ def _elements(args: Any) -> float:
 
 
 def _numpy(value: Any) -> Any:
-    """Return the value of an argument or a default; floats such that they may be divided by zero."""
+    """Return the value of an argument or a default; a float as numpy's, which may be divided by zero."""
     value = value.value if isinstance(value, OmittedArg) else value
     return np.float64(value) if type(value) is float else value
 

@@ -1,8 +1,8 @@
-"""The moment by which a run has to end, in a context variable.
+"""The time at which a run has to end, in a context variable.
 
-A time limit holds inside masters, projections, conjugates and oracles on a cluster, which have no signature
-in common. So the driver sets it for each iteration, and functions that may take long read it: with
-`check_time` between iterations, or with `seconds_left` for a backend.
+A time limit holds inside masters, projections, conjugates and oracles on a cluster, which share no argument.
+So the driver sets the deadline for each iteration, and functions that may take long read it: a loop calls
+`check_time` in each iteration, a backend is given `seconds_left`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _patience: ContextVar[float] = ContextVar("patience", default=math.inf)
 class OutOfTime(BaseException):
     """The deadline has passed.
 
-    It passes through handlers of `Exception`, as `KeyboardInterrupt` does, because the interrupted piece has
-    not failed.
+    Handlers of `Exception` do not catch it, as for `KeyboardInterrupt`, because the interrupted piece has not
+    failed.
     """
 
 
@@ -34,17 +34,17 @@ def seconds_left() -> float:
 
 
 def patience() -> float:
-    """Return the seconds by the wall clock in which a compilation has to pay; inf without a time limit.
+    """Return the seconds by the wall clock until a compilation has to end; inf without a time limit.
 
-    It is not the clock of `seconds_left`, which stops during compilation, because a solve with a time limit
-    of a second must not wait for ten seconds of compilation.
+    The clock of `seconds_left` stops during compilation, but a solve with a time limit of a second must not
+    wait for ten seconds of compilation.
     """
     return max(_patience.get() - perf_counter(), 0.0)
 
 
 @contextmanager
 def patient_until(moment: float) -> Iterator[None]:
-    """Set the end of `patience`, a moment of `time.perf_counter`, unless it ends earlier."""
+    """Set the end of `patience`, a time of `time.perf_counter`, unless an earlier one is set."""
     token = _patience.set(min(_patience.get(), moment))
     try:
         yield
@@ -61,7 +61,7 @@ def check_time() -> None:
 
 @contextmanager
 def limited_to(seconds: float) -> Iterator[None]:
-    """Set the deadline to so many seconds from now for what runs inside, unless an earlier one is set."""
+    """Set the deadline inside the context to `seconds` from now, unless an earlier one is set."""
     token = _deadline.set(min(_deadline.get(), clock() + seconds))
     try:
         yield

@@ -11,7 +11,7 @@ from cutplane.exceptions import MissingExtraError
 def require_extra(module: str, extra: str) -> Any:
     """Import a module such as "matplotlib.pyplot" that an extra of cutplane installs.
 
-    Without it, `MissingExtraError` has the command that installs it.
+    If it is missing, `MissingExtraError` names the command that installs it.
     """
     package = module.partition(".")[0]
     try:

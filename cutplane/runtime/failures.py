@@ -21,10 +21,10 @@ class Interrupt:
 
 @contextmanager
 def watched_interrupt() -> Iterator[Interrupt]:
-    """Record Ctrl-C and raise `KeyboardInterrupt`, in the main thread and with Python's handler only.
+    """Record Ctrl-C and raise `KeyboardInterrupt`; only in the main thread, and in place of Python's handler.
 
-    The record is needed because the exception may be lost: a module that is being imported raises ImportError
-    in its place; a solver or a destructor of compiled code drops it.
+    Ctrl-C is recorded because the exception may be lost. For example, a module that is being imported raises
+    ImportError in its place, and a compiled solver drops it.
     """
     interrupt, python = Interrupt(), signal.default_int_handler
     if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not python:
@@ -52,7 +52,7 @@ def memory_for(task: str) -> Iterator[None]:
 
 
 def out_of_memory(error: MemoryError, task: str) -> OutOfMemoryError:
-    """Return the error that names a task and the function that could not allocate; raise it from `error`."""
+    """Return an `OutOfMemoryError`, to be raised from `error`: it names the task and the failed function."""
     if isinstance(error, OutOfMemoryError):
         return error
     told = str(error).rstrip(".") or "the size is not known"

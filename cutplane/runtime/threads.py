@@ -1,15 +1,15 @@
 """The threads on which passes over the data run, shared by all problems of the process; one thread for BLAS.
 
-A pass is split into chunks that release the interpreter lock. The chunks do not depend on the number of
-threads, and so the results do not. The calling thread takes chunks like the others, and at the end it waits
-only for threads that have begun one: calls from several threads, and calls within calls, cannot wait for each
-other. concurrent.futures would take three times as long to wake a thread, which matters for passes of some
-tenths of a millisecond.
+A pass is split into chunks, which release the interpreter lock. Neither the chunks nor the results depend on
+the number of threads. The calling thread takes chunks like the others, and at the end it waits only for
+threads that have begun one. So calls from several threads, and calls within calls, cannot wait for each
+other. concurrent.futures would take three times as long to wake a thread, which matters because a pass may
+take a few tenths of a millisecond.
 
-BLAS has one thread within a solve, because most of its calls are small, and its threads would nest in ours
-and wait for one another in loops: next to another process on the same cores a solve took up to a hundred
-times as long. Oracles of the user keep the threads of BLAS, unless their calls are so short that changing the
-number takes a share of them.
+BLAS has one thread within a solve, because most of its calls are small, and its threads wait for one another
+in loops. With more, a solve took up to a hundred times as long next to another process on the same cores.
+Oracles of the user keep the threads of BLAS, unless their calls are so short that changing the number takes
+a share of their time.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def set_threads(n: int) -> None:
 def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> list[Answer]:
     """Return [function(chunk) for chunk in chunks], computed on `get_threads` threads.
 
-    The function releases the interpreter lock most of the time; calls of `run_chunks` in it wake no further
-    threads. Each chunk is worth more than 50 microseconds, because it takes so long to wake a thread. After
-    an error of a call no further chunk is begun, and `OutOfTime` is raised if the deadline passes between two
-    chunks of the calling thread.
+    The function should release the interpreter lock most of the time; calls of `run_chunks` in it wake no
+    further threads. A chunk should take more than 50 microseconds, because waking a thread takes as long.
+    After an error in a call no further chunk begins, and `OutOfTime` is raised if the deadline passes between
+    two chunks of the calling thread.
     """
     chunks = list(chunks)
     wanted = min(get_threads(), len(chunks)) - 1
@@ -134,7 +134,7 @@ class _Call:
         self.finished.acquire()
 
     def work(self) -> None:
-        """Do chunks until there are no more."""
+        """Compute chunks until there are no more."""
         while self.todo:
             try:
                 position, chunk = self.todo.popleft()
@@ -147,7 +147,7 @@ class _Call:
                 self.todo.clear()
 
     def help(self) -> None:
-        """Work in another thread, unless the calling one has finished."""
+        """Compute chunks in another thread, unless the calling thread has finished."""
         with self.lock:
             if not self.open:
                 return
@@ -159,7 +159,7 @@ class _Call:
                 self.finished.release()
 
     def close(self) -> None:
-        """Wait until no helper works any more; no other can begin."""
+        """Let no further helper begin, and wait until all have ended."""
         with self.lock:
             self.open = False
             helped = self.helpers > 0
@@ -168,7 +168,7 @@ class _Call:
 
 
 def _enlist(wanted: int) -> int:
-    """Start threads until there are as many as wanted; return the number that there are of these."""
+    """Start threads until there are as many as wanted; return how many of them there are."""
     with _lock:
         while len(_crew) < wanted:
             thread = threading.Thread(target=_serve, args=(_calls,), name="cutplane", daemon=True)
@@ -187,11 +187,11 @@ def _serve(calls: SimpleQueue[_Call]) -> None:
 
 
 _usual: list[int] | None = None
-"""Threads of each library of BLAS outside of `one_blas_thread`; None outside."""
+"""Threads that each BLAS library had before `one_blas_thread`; None outside of that context."""
 
 
 class one_blas_thread(ContextDecorator):
-    """Keep BLAS on the calling thread; within another such context, of any thread, this does nothing."""
+    """Limit BLAS to the calling thread; this does nothing while any thread is in such a context."""
 
     _before: list[int] | None = None
 

@@ -1,4 +1,4 @@
-"""Checks that find a mistake in a piece of a problem before the engine meets it."""
+"""Checks that find a mistake in a piece of a problem before it is used in a solve."""
 
 from cutplane.testing.laws import Check, Report
 from cutplane.testing.oracles import check_separation, check_structured

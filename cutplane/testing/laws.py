@@ -1,4 +1,4 @@
-"""Laws of pieces: a name, a test and a remedy; the points where they are tested, and the report of a test."""
+"""Laws that pieces must obey: name, test and remedy; the points of the tests, and the report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cutplane.pieces.validation import Array, as_count, as_positive
 OK, FAILED, NOT_TESTED = "ok", "FAILED", "not tested"
 
 TOLERANCE = 1e-7
-"""Accepted rounding error, relative to the terms of a sum, because the engine accepts as much."""
+"""Accepted rounding error of a sum, relative to its terms, because the engine accepts as much."""
 
 CANCELLATION = 1e-6
-"""Weight of the terms of an inner product in its rounding error, because they may cancel."""
+"""Weight of the absolute terms of an inner product in its rounding error, because the terms may cancel."""
 
 STEP = 1e-3
 """Distance of nearby points, in units of the scale, because differences of values lose half their digits."""
@@ -48,7 +48,7 @@ class Check:
     points : mapping of str to ndarray
         The points of the counterexample.
     remedy : str
-        What to do about a failure.
+        How to mend the piece if the property fails.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Check:
 
     @property
     def explanation(self) -> str:
-        """The detail and the points, and for a failure what to do."""
+        """The detail and the points; for a failure, also the remedy."""
         lines = [self.detail]
         for name, point in self.points.items():
             shown = re.sub(r"\s+", " ", np.array2string(point + 0.0, precision=6, threshold=8))
@@ -121,7 +121,7 @@ class Report:
 
 
 class Counterexample(Exception):
-    """Raised by a test of a property that does not hold."""
+    """The property does not hold; raised by its test."""
 
     def __init__(self, detail: str, **points: Array):
         super().__init__(detail)
@@ -129,7 +129,7 @@ class Counterexample(Exception):
 
 
 class NotTested(Exception):
-    """Raised by a test that does not apply."""
+    """The test does not apply to this piece; raised by the test."""
 
 
 class Law(NamedTuple):
@@ -138,15 +138,15 @@ class Law(NamedTuple):
     name: str
     remedy: str
     needs: Capability | None = None
-    """The optional method that it is about."""
+    """The optional method that the law is about."""
     essential: bool = False
-    """Whether no other law can be tested if this one fails."""
+    """Whether the other laws are not tested if this one fails."""
     each: tuple[Any, ...] | str = ()
-    """Arguments of the test, each a law whose name holds it; or the name of an attribute with them."""
+    """Arguments of the test, each of which makes a law of its name; or the attribute that lists them."""
 
 
 def law(name: str, remedy: str, **options: Any) -> Callable[[_Function], _Function]:
-    """Decorate the test of a law with its name, and with what to do where it does not hold."""
+    """Decorate the test of a law with the law's name and the remedy for a failure."""
 
     def decorate(test: Any) -> Any:
         test.law = Law(name, remedy, **options)
@@ -156,12 +156,12 @@ def law(name: str, remedy: str, **options: Any) -> Callable[[_Function], _Functi
 
 
 class Laws:
-    """A table of the laws of one kind of piece: its methods that are decorated with `law`, in their order."""
+    """The laws of one kind of piece: methods of a subclass that are decorated with `law`, in their order."""
 
     piece: Any
 
     def tests(self) -> Iterator[tuple[Law, Callable[[], str]]]:
-        """Yield the laws with their tests."""
+        """Yield each law with its test."""
         names = dict.fromkeys(name for kind in reversed(type(self).__mro__) for name in vars(kind))
         for test in (getattr(self, name) for name in names if hasattr(getattr(type(self), name), "law")):
             found: Law = test.law
@@ -216,7 +216,7 @@ _RANDOM = """rng : int or numpy.random.Generator, default 0
     Seed of the random points.
 """
 _POINTS = """n_points : int, default 20
-    Number of points, at least 2; an oracle is called up to {calls} times as often.
+    Number of points, at least 2; an oracle is called up to {calls} times per point.
 scale : float, default 1.0
     Size of the entries of the random points: {scale}.
 """
@@ -236,7 +236,7 @@ Raises
 
 
 def described(error: type[CutplaneError], **words: Any) -> Callable[[_Function], _Function]:
-    """Complete the docstring of a check by the parameters, result and error that all checks share."""
+    """Append to the docstring of a check the parameters, the result and the error that all checks share."""
     shared = _RANDOM + (_POINTS.format(**words) if words else "")
 
     def decorate(function: _Function) -> _Function:
@@ -263,7 +263,7 @@ class Sampler:
         return self.rng.standard_normal((count or self.n_points, self.dim))
 
     def points(self) -> Array:
-        """Return zero, then random points near to and far from it, shape (n_points, dim)."""
+        """Return zero, then random points near zero and far from it, shape (n_points, dim)."""
         sizes = self.scale * np.where(np.arange(self.n_points) % 3 == 2, 0.1, 1.0)
         points = sizes[:, np.newaxis] * self.directions()
         points[0] = 0.0
@@ -280,9 +280,9 @@ class Sampler:
 
 
 def exceeds(excess: Any, *terms: Any) -> Array:
-    """Return by how much `excess` is above the rounding error of a sum of `terms`, relative to this error.
+    """Return the part of `excess` above the rounding error of a sum of `terms`, relative to this error.
 
-    It is <= 0 if `excess` is within that error, or proves nothing because a term is infinite.
+    It is <= 0 if `excess` is within that error, or if a term is infinite, because this proves nothing.
     """
     size = sum(np.abs(term) for term in terms)
     ratio = np.asarray(excess) / np.maximum(TOLERANCE * size, 1e-300) - 1.0
@@ -300,8 +300,8 @@ def worst(excess: Any, *terms: Any) -> tuple[int, ...] | None:
 def require_below(text: str, low: Any, high: Any, *terms: Any, Z: Any = None, **points: Array) -> None:
     """Raise a counterexample where an entry of `low` is above `high` by more than the rounding of `terms`.
 
-    By default the terms are low and high. The text shows low, high and the terms as {0}, {1}, {2}, ..., and
-    the index of a block, the last axis, as {block}; the row of Z is the point z.
+    By default the terms are low and high. The text refers to low, high and the terms by {0}, {1}, {2}, ...,
+    and to the index of a block, the last axis, by {block}; the row of Z is the point z.
     """
     _require(text, np.subtract(low, high), (low, high, *terms), terms or (low, high), Z, points)
 

@@ -1,4 +1,4 @@
-"""The laws of separation oracles, and of the decoders of structured risks, which enumeration checks."""
+"""The laws of separation oracles, and of the decoders of structured risks, compared with enumeration."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from cutplane.testing.laws import (
 )
 
 _RELAXATIONS = 100
-"""Steps towards a set at most, because they never reach one that is empty or flat."""
+"""Most steps towards a set, because a set that is empty or has no interior is never reached."""
 _BISECTIONS = 30
-"""Halvings of a segment, because its end is then known to 1e-9 of its length."""
+"""Halvings of a segment, because they find its end to 1e-9 of its length."""
 _ACCURACY = 1e-9
 """Relative accuracy of scores of labellings, because each is a sum of few terms."""
 _POINTS = 6
-"""Points w per example, because the loss alone decides at zero, and scores of several sizes elsewhere."""
+"""Points w per example: at zero the loss alone decides, elsewhere scores of several sizes do."""
 _DECODERS = {
     "exact": "finds the largest score of all labellings",
     "outer": "finds no less than the largest score of all labellings",
@@ -52,11 +52,11 @@ def check_separation(
     scale: float = 1.0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Look for a mistake in a separation oracle.
+    """Search for a mistake in a separation oracle.
 
-    Finds points inside by following the half-spaces, then the boundary by bisection, and tests whether every
-    half-space cuts off the point it was returned for and holds at all points called inside, whether these
-    form a convex set, and whether answers repeat.
+    Finds points inside by steps across the half-spaces, and points of the boundary by bisection. Then it
+    tests whether every half-space cuts off the point that it was returned for and holds at all points inside,
+    whether the points inside form a convex set, and whether an answer repeats.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ def check_separation(
 
 
 class SeparationLaws(Laws):
-    """Laws of a separation oracle: its half-spaces hold on a convex set, and cut off the points outside."""
+    """Laws of a separation oracle: half-spaces hold on a convex set, and cut off the points outside."""
 
     def __init__(self, separator: Separator, sampler: Sampler, known: Array):
         self.piece, self.sampler, self.known = separator, sampler, known
         self.inside: list[Array] = []
         self.cuts: list[tuple[Array, HalfSpace]] = []
         self.clear = 0
-        """Number of cuts whose points are not within rounding of the boundary."""
+        """Number of cuts at points farther from the boundary than rounding errors."""
 
     def separate(self, x: Array) -> Sequence[HalfSpace]:
         """Query the oracle, and test the form of its answer."""
@@ -119,7 +119,7 @@ class SeparationLaws(Laws):
         return found
 
     def rounding(self, half_space: HalfSpace, x: Array) -> Any:
-        """Return the accepted violation at x, or at each row of x, because oracles have a tolerance."""
+        """Return the violation that is accepted at x, or at each row of x: oracles have a tolerance."""
         size = (np.abs(x) + self.sampler.scale) @ np.abs(half_space.normal)
         return TOLERANCE * (size + abs(half_space.offset))
 
@@ -264,8 +264,8 @@ def check_structured(
     ----------
     risk : StructuredRisk
     labellings : callable, optional
-        ``labellings(x, y_true)`` returns every labelling of x. By default the labels that occur in Y: each of
-        them, or, where labellings are arrays or sequences, each combination of the length of y_true.
+        ``labellings(x, y_true)`` returns every labelling of x. By default each label that occurs in Y; if
+        labellings are arrays or sequences, each combination of these labels with the length of y_true.
     n_examples : int, default 20
         Number of examples to test, the first that have few labellings.
     most : int, default 4096
@@ -301,7 +301,7 @@ def check_structured(
 
 
 def _combinations(Y: Any) -> Callable[[Any, Any], Iterator[Any]]:
-    """Return the labellings made of the labels that occur, with as many of them as the true one."""
+    """Return all labellings of the length of the true one, made of the labels that occur in Y."""
     occurring = sorted({label for y in Y for label in np.ravel(y).tolist()})
 
     def labellings(x: Any, y_true: Any) -> Iterator[Any]:

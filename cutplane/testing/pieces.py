@@ -35,11 +35,11 @@ from cutplane.testing.risks import FunctionLaws, check_lines
 
 _PROJECT = "project must return the point of the set nearest to x, x itself if x is inside."
 _BOUND = 1e-9
-"""Relative accuracy of conjugates, because certified lower bounds are sums of them."""
+"""Relative accuracy of least values, because certified lower bounds are sums of them."""
 _FEW = 5
-"""Points that a law tries, because a wrong method fails at nearly all of them."""
+"""Points at which a law is tested, because a wrong method fails at nearly all of them."""
 _FAR = 1e9
-"""Distance of points, in units of the scale, because projections of far ones are near if a set is bounded."""
+"""Distance of far points, in units of the scale, because their projections are near if a set is bounded."""
 
 
 @described(InvalidInputError, calls=15, scale="as large as a typical solution")
@@ -53,17 +53,17 @@ def check_regularizer(
     scale: float = 1.0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Look for a mistake in a regularizer, in its value and in every optional method it has.
+    """Search for a mistake in a regularizer: in its value, and in every optional method that it has.
 
-    Tests whether the value is convex and proportional to `lam`, the subgradient supports it, lines follow it,
-    `quadratic`, `linear_form` and `cvxpy_form` describe it, and `conjugate_minimiser` gives a true lower
-    bound that is attained where it says so.
+    Tests whether the value is convex and proportional to `lam`, and whether the optional methods agree with
+    it: `subgradient`, lines, `quadratic`, `linear_form` and `cvxpy_form`. The minimum of
+    `conjugate_minimiser` has to be a lower bound, and to be attained at its point.
 
     Parameters
     ----------
     regularizer : Regularizer
     dim : int
-        Dimension to test it in.
+        Dimension of the test.
     feasible_sets : sequence of FeasibleSet, optional
         Sets for the conjugate, in addition to the whole space; points inside them are used in every test.
 
@@ -190,7 +190,7 @@ class _RegularizerLaws(FunctionLaws):
         values = np.array([self.piece.value(z) for z in inside])
         slopes = [np.zeros(self.sampler.dim), *self.sampler.directions()]
         if self.has_slopes:
-            # The slope v = -s - (x - z) is minimised at z, because x - z is normal to the set there.
+            # z minimises g(x) + <v, x> for v = -s - (x - z), because x - z is normal to the set at z.
             slopes += [z - x - self.piece.subgradient(z.copy()) for x, z in zip(self.X, inside, strict=True)]
         for v in slopes:
             for budget in (math.inf, float(np.median(values))):
@@ -236,18 +236,18 @@ def check_set(
     scale: float = 1.0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Look for a mistake in a feasible set, in its violation and in every optional method it has.
+    """Search for a mistake in a feasible set: in its violation, and in every optional method that it has.
 
     Tests whether the violation is zero inside and its level sets are convex; whether the projection is in the
-    set, idempotent, nonexpansive and optimal; whether no point found has a smaller linear (or entropic)
-    objective than the minimiser; and whether bounds, linear form and cvxpy form describe the same set.
-    Separation oracles in it are examined as by `check_separation`.
+    set, idempotent, nonexpansive and optimal; whether the minimisers of linear and entropic functions are at
+    least as good as all points found; and whether bounds, linear form and cvxpy form describe the same set.
+    Separation oracles in it are tested as by `check_separation`.
 
     Parameters
     ----------
     feasible_set : FeasibleSet
     dim : int, optional
-        Dimension to test it in; needed if the set fits any.
+        Dimension of the test; needed if the set fits any.
 
     Examples
     --------
@@ -496,7 +496,7 @@ class _SetLaws(Laws):
 
 
 def _form_value(piece: Any, name: str, x: Array) -> float:
-    """Return the value of a form at x; of a set, the violation, or 0 inside and inf outside."""
+    """Return the value of a regularizer's form at x; for the form of a set, its violation, or 0 or inf."""
     if name == "cvxpy_form":
         return _cvxpy_value(piece, x)
     form = getattr(piece, name)(len(x))
@@ -506,7 +506,7 @@ def _form_value(piece: Any, name: str, x: Array) -> float:
 
 
 def _linear_value(form: LinearForm, x: Array) -> float:
-    """Return the least cost of a linear form with its first columns fixed to x; inf if there is none."""
+    """Return the least cost of a linear form whose first columns are fixed to x; inf if it is infeasible."""
     from scipy import optimize
 
     solver: Any = optimize

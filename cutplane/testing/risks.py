@@ -41,16 +41,16 @@ _SLOPE = (
     "lam, or a missing term."
 )
 _FEW = 5
-"""Points that a law tries, because a wrong method fails at nearly all of them."""
+"""Points at which a law is tested, because a wrong method fails at nearly all of them."""
 _INTERVALS = 20
-"""Intervals between kinks that are tried at most, because a wrong derivative fails in most of them."""
+"""Most intervals between kinks that are tested, because a wrong derivative fails in most of them."""
 _GRID = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP, 1.0])
 _QUARTERS = 0.25, 0.5, 0.75
-"""Places in an interval, because an affine slope in the middle is the mean of both others."""
+"""Places in an interval, because an affine slope in the middle is the mean of the slopes at the quarters."""
 _SHARES = math.inf, 1.0, 0.1, 1e-3
 """Accuracies of estimates, relative to the value."""
 _NEAR = 1e-7
-"""Distance at which derivatives of a line are compared, because the line may have kinks nearby."""
+"""Distance from t at which derivatives of a line are compared, because the line may have a kink at t."""
 
 
 @described(OracleError, calls=15, scale="as large as a typical solution")
@@ -63,13 +63,17 @@ def check_risk(
     scale: float = 1.0,
     raise_on_failure: bool = True,
 ) -> Report:
-    """Look for a mistake in a risk: a wrong subgradient, a nonconvex function, an answer that changes.
+    """Search for a mistake in a risk: a wrong subgradient, a nonconvex function, an answer that changes.
 
-    Tests, at random points of X and at points near to them, whether ``f(z) >= f(x) + <s, z - x>`` for every
-    cut, whether f is convex on segments and along single coordinates predicted by its subgradient, whether
-    answers have the right shape, are finite, the same twice, respect `infima`, do not change x and are not
-    overwritten; for a risk with images, whether image, line and kinks agree with the oracle. Nonsmooth
-    functions give no false alarms, because only inequalities are tested.
+    The tests, at random points of X and at points near them, are whether
+
+    * ``f(z) >= f(x) + <s, z - x>`` for every cut, also along single coordinates;
+    * f is convex on segments;
+    * answers have the right shape, are finite, are the same for the same x, and are not below `infima`;
+    * calls do not change x, nor earlier answers;
+    * image, line and kinks of a risk with images agree with the oracle.
+
+    Nonsmooth functions give no false alarms, because only inequalities are tested.
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ def check_risk(
 
 
 class FunctionLaws(Laws):
-    """Laws of a convex function, or of several that are summed, at the points X where they are finite."""
+    """Laws of a convex function, or of the blocks of a sum, at the points X where they are finite."""
 
     def __init__(self, problem: Problem, piece: Any, sampler: Sampler, X: Array, n_blocks: int = 1):
         self.problem, self.piece, self.sampler = problem, piece, sampler
@@ -119,7 +123,7 @@ class FunctionLaws(Laws):
         return self.ask(x)[0]
 
     def call(self, x: Array) -> Any:
-        """Call the methods of the piece itself, without a copy."""
+        """Call the methods of the piece itself, without a copy of x or of the answer."""
         raise NotImplementedError
 
     def segments(self) -> Iterator[tuple[int, int]]:
@@ -209,7 +213,7 @@ class FunctionLaws(Laws):
         return f"{4 * len(steps)} pairs, {length:g} apart in each coordinate or in one"
 
     def supports(self, x: Array, values: Array, slopes: Array, Z: Array, there: Array) -> None:
-        """Test the cuts of x at the rows of Z, where the values are `there`."""
+        """Test whether the cuts at x hold at the rows of Z, where the values are `there`."""
         rise = (Z - x) @ slopes.T
         cancelled = CANCELLATION * (np.abs(Z - x) @ np.abs(slopes).T)
         found = worst(values + rise - there, values, rise, there, cancelled)
@@ -234,7 +238,7 @@ class FunctionLaws(Laws):
 
 
 def check_lines(lines: Iterable[tuple[Array, Array, Line, Callable[[float], float]]]) -> str:
-    """Compare lines from x0 to x1 with the function of t there, and their slopes with its differences."""
+    """Compare lines from x0 to x1 with the function there, and their slopes with its differences."""
     count = 0
     for x0, x1, line, direct in lines:
         values, slopes = np.array([line(float(t)) for t in _GRID]).T
@@ -336,7 +340,7 @@ class _RiskLaws(FunctionLaws):
 
 
 class _ImageLaws(Laws):
-    """Laws of a risk f(x) = h(M x) with the image z = M x."""
+    """Laws of a risk f(x) = h(M x) that keeps the image z = M x of a point."""
 
     def __init__(self, f: _RiskLaws):
         self.f, self.piece = f, f.piece

@@ -1,4 +1,4 @@
-"""Pictures of runs: function, cuts, model, bounds, path, and marks of the method, step by step."""
+"""Pictures of runs, a frame per iteration: function, cuts, model, bounds, path, and marks of the method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutplane.result import Result
 
 _SMALLEST = 1e-16
-"""Relative gap that is drawn at least, because zero has no logarithm."""
+"""Least relative gap that is drawn, because zero has no logarithm."""
 _ROLES = {
     "model": ("points", "minimiser", "minimiser of the model"),
     "prox": ("path", "prox", "prox centre and its minimiser"),
@@ -28,13 +28,13 @@ _ROLES = {
     "search": ("path", "search", "line search"),
     "vertex": ("arrows", "vertex", "towards the vertex"),
 }
-"""Shape, role and name of each kind of mark; marks in other words are arrows."""
+"""Shape, role and name of each kind of mark; marks of other kinds are arrows."""
 _LEVELS = 14
 """Contours of the objective, because more would hide the marks and fewer the shape."""
 _FLAT = 1e-12
-"""Range of values, relative to them, that counts as zero, because it is rounding error."""
+"""Range of values, relative to the values, that counts as zero, because it is rounding error."""
 _BELOW = 0.45
-"""Height of the picture below the least value, relative to the range, because cuts are drawn there."""
+"""Height of the picture below the least value, relative to the range of values, because cuts are there."""
 
 
 def explore(
@@ -48,26 +48,29 @@ def explore(
 ) -> Explorer:
     """Run a method, and return a picture of every iteration to step through.
 
-    Drawn are the objective, the cuts and their maximum, the model; its minimiser, the query, the best point
-    and its path; the multipliers of the reduced problem as bars on their cuts; both bounds and the certified
-    gap; the feasible set and the half-spaces that separation oracles returned; and the
-    marks of the method: centre and prox term, level, line search, vertex. A method of yours is drawn like
-    ours; it adds to the picture by ``run.mark("a word", x, y)``, an arrow from one point to another.
+    The picture shows
 
-    In each frame the model is the one that was minimised: without the newest cut.
+    * the objective, the cuts and their maximum, the model, without the newest cut, as it was minimised;
+    * the minimiser of the model, the query, the best point and its path;
+    * the multipliers of the reduced problem, as bars on their cuts;
+    * both bounds and the certified gap;
+    * the feasible set, and the half-spaces that separation oracles returned;
+    * the marks of the method, for example centre and prox term, level, line search, vertex.
+
+    A user's method is drawn in the same way; ``run.mark("a word", x, y)`` in it adds an arrow from x to y.
 
     Parameters
     ----------
     problem : Problem
-        Of any dimension. Of more than two variables a section through the best point is drawn; points outside
-        it are drawn at their projections, and cuts where they meet it.
+        Of any dimension. With more than two variables, a section through the best point is drawn: cuts are
+        restricted to it, and points are projected on it.
     method : Method or str, default "auto"
         As in `Problem.solve`.
     methods : sequence of Method or str, optional
-        Several, side by side, instead of `method`.
+        Several methods, drawn side by side, instead of `method`.
     along : array_like of shape (dim,) or (2, dim), optional
-        One or two directions, which span the section. Default: all of one or two variables; else the two
-        principal directions of the path.
+        One or two directions, which span the section. Default: the axes of one or two variables, or the two
+        principal directions of the path of more.
     region : pair (low, high), or two such pairs, optional
         The window, in the coordinates of the section. Default: around the points of the method.
     **options
@@ -76,13 +79,12 @@ def explore(
     Returns
     -------
     Explorer
-        A widget in Jupyter; ``save("cuts.html")`` writes a page that needs nothing else, ``plot()`` draws one
-        frame.
+        A widget in Jupyter; ``save("cuts.html")`` writes one self-contained page, ``plot()`` draws one frame.
 
     Raises
     ------
     InvalidInputError
-        If `problem` is none, or `along` or `region` do not fit it.
+        If `problem` is not a `Problem`, or `along` or `region` do not fit it.
     MissingCapabilityError
         If a piece of the problem lacks what a method needs.
 
@@ -136,7 +138,7 @@ def picture_of(recordings: list[Recording], along: Any, region: Any) -> Explorer
 
 
 def _panels(recordings: list[Recording], view: View) -> list[dict[str, Any]]:
-    """Return a panel per recording, all of the same view of the same problem; the second chart has bounds."""
+    """Return a panel per recording, all with the same view of the same problem."""
     problem = recordings[0].problem
     count, values, extra = sample(problem, view)
     best = min(recordings, key=lambda found: found.frames[-1].record.upper_bound)
@@ -186,7 +188,7 @@ def _panel(
 
 
 def _line(view: View, count: int, values: Array, edge: Array | None, found: Recording) -> list[figure.Layer]:
-    """Return function, feasible interval and both bounds over a line."""
+    """Return the layers of function, feasible interval and both bounds over a line."""
     layers = []
     if edge is not None:
         low, high = edge.ravel().tolist()
@@ -200,7 +202,7 @@ def _line(view: View, count: int, values: Array, edge: Array | None, found: Reco
 
 
 def _plane(values: Array, edge: Array | None, least: float, height: float) -> list[figure.Layer]:
-    """Return contours, closer to each other near the minimum, and the feasible set."""
+    """Return the layers of contours, closer to each other near the minimum, and of the feasible set."""
     levels = figure.plain(least + height * np.linspace(0.04, 1.0, _LEVELS) ** 2, 5)
     contours = {"values": figure.plain(values, 4), "levels": levels}
     layers = [figure.layer("contours", "objective", [], "contours of the objective", **contours)]
@@ -210,13 +212,13 @@ def _plane(values: Array, edge: Array | None, least: float, height: float) -> li
 
 
 def _changes(values: list[Any]) -> list[tuple[int, Any]]:
-    """Return (frame, value) where a value is another one than before."""
+    """Return (frame, value) for each frame in which the value changes."""
     before = [object(), *values[:-1]]
     return [(k, value) for k, (value, old) in enumerate(zip(values, before, strict=True)) if value != old]
 
 
 def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
-    """Return the rows, in the coordinates of the view, with their multipliers, 0 for the last ones again."""
+    """Return the layer of rows in the coordinates of the view, with the changes of their multipliers."""
     slopes = np.array(found.slopes).reshape(-1, found.problem.dim)
     centre = view.at(view.window.mean(axis=1))
     origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]
@@ -241,7 +243,7 @@ def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
 
 
 def _stabilised(marks: Any, view: View) -> list[float] | None:
-    """Return the centre and the weight of the last prox term, and its value there, or the level alone."""
+    """Return the last prox term of a frame (centre, weight, least value in the view), or its last level."""
     for mark in reversed(marks):
         if mark.kind == "prox":
             centre, weight = mark.points[0], mark.value
@@ -254,7 +256,7 @@ def _stabilised(marks: Any, view: View) -> list[float] | None:
 
 
 def _path(found: Recording, view: View, values: Array) -> list[figure.Layer]:
-    """Return the best point of each frame; in a plane with the path to it."""
+    """Return the layer of the best point of each frame; in a plane, also of the path to it."""
     best = [None if frame.x is None else tuple(frame.x.tolist()) for frame in found.frames]
     moves = [(k, np.array(x)) for k, x in _changes(best) if x is not None]
     points = [(k, view.coordinates(x)) for k, x in moves]
@@ -268,7 +270,7 @@ def _path(found: Recording, view: View, values: Array) -> list[figure.Layer]:
 
 
 def _marks(found: Recording, view: View) -> list[figure.Layer]:
-    """Return what the method marked, each kind a layer."""
+    """Return a layer for each kind of mark of the method."""
     kinds = dict.fromkeys(mark.kind for frame in found.frames for mark in frame.marks)
     layers = []
     for kind in kinds:
@@ -290,7 +292,7 @@ def _marks(found: Recording, view: View) -> list[figure.Layer]:
 
 
 def _placed(found: Recording, view: View, frame: int, x: Array) -> list[float]:
-    """Return where a point is drawn: over a line, on the model of its frame."""
+    """Return the coordinates of a point of a frame: on the graph of its model over a line."""
     u = view.coordinates(x).tolist()
     if view.k == 2:
         return u

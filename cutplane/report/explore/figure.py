@@ -1,8 +1,8 @@
-"""Figures: shapes as plain JSON, which one script draws in a notebook or a page, and matplotlib in print.
+"""Figures: shapes in JSON, which a script draws in notebooks and pages, and matplotlib draws for print.
 
-A figure has panels, charts and frames. A panel has axes and layers. A layer is a list of items of one type,
-each present from the frame ``born`` until before ``died``; in a ``brief`` layer, in the frame ``born`` alone.
-The role of a layer determines its colour, kind of line and marker.
+A figure has panels, charts and frames. A panel has axes and layers. A layer is a list of items of one type.
+An item is shown in the frames ``born``, ..., ``died - 1``; an item of a ``brief`` layer only in ``born``. The
+role of a layer determines its colour, line style and marker.
 
 =============  =====================================================================================
 type           an item
@@ -11,11 +11,11 @@ type           an item
 ``points``     x, y
 ``arrows``     x0, y0, x1, y1
 ``levels``     y: a line from side to side
-``bars``       x, y, share: a bar that stands at (x, y), of so large a share of the largest one
+``bars``       x, y, share: a bar at (x, y), whose height is this share of the largest height
 ``text``       x, y, text
 ``contours``   none: ``values`` on the grid of the panel, drawn at its ``levels``
-``outside``    a polygon: all but it is shaded
-``model``      none: rows of a bundle, from which cuts, model, cells and half-spaces are drawn
+``outside``    a polygon, outside of which the panel is shaded
+``model``      none: the script draws cuts, model, cells and half-spaces from rows of a bundle
 =============  =====================================================================================
 """
 
@@ -65,15 +65,15 @@ _FIT = (
     "const inside = this.contentDocument.body;"
     "new ResizeObserver(() => this.style.height = inside.offsetHeight + 4 + 'px').observe(inside)"
 )
-"""Script that keeps the frame as high as its page, because the height depends on the width."""
+"""Script that gives the frame the height of its page, because the height depends on the width."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explorer:
     """The figure that `explore` returns: a widget in Jupyter, elsewhere a page in a frame.
 
-    Back, play, next and a slider go through the iterations; so do the arrow keys, Home, End and the space
-    bar, a swipe, and the charts, which can be dragged.
+    Buttons (back, play, next) and a slider select the iteration. Arrow keys, Home, End, the space bar, a
+    swipe, and dragging in the charts do the same.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Explorer:
         return _widget_class()(figure=self.data)
 
     def save(self, path: str | Path) -> Path:
-        """Write one HTML file that needs nothing else, neither a network nor Python.
+        """Write one self-contained HTML file, which needs neither a network nor Python.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Explorer:
         Parameters
         ----------
         iteration : int, default -1
-            The frame; from the end if it is negative.
+            The frame, counted from the end if it is negative.
         """
         from cutplane.report.explore.still import draw
 
@@ -143,18 +143,18 @@ class Explorer:
 
 @cache
 def script() -> str:
-    """Return the module that draws: ``render(element, data)``."""
+    """Return the JavaScript module that draws figures, by its ``render(element, data)``."""
     return Path(__file__).with_name("explorer.js").read_text(encoding="utf-8")
 
 
 def page(figure: dict[str, Any]) -> str:
-    """Return a figure as a page that needs nothing else."""
+    """Return a figure as a self-contained HTML page."""
     data = json.dumps(figure, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return _PAGE.format(title=html.escape(figure["title"]), data=data, script=script())
 
 
 def module() -> str:
-    """Return the script with the default export alone, because a notebook calls an exported `render`."""
+    """Return the script with a default export only, because a notebook would call an exported `render`."""
     default = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
     return script().replace("export function", "function") + default
 
@@ -181,7 +181,7 @@ def layer(
     died: Sequence[int | None] | None = None,
     **more: Any,
 ) -> Layer:
-    """Return a layer; `name` is its entry in the legend, and ``digits`` the number of digits."""
+    """Return a layer; `name` is its entry in the legend, ``digits`` its number of significant digits."""
     made: Layer = {"type": kind, "role": role, "items": plain(list(items), more.pop("digits", 4))}
     made |= {"name": name} if name else {}
     made |= {"born": list(born)} if born is not None else {}
@@ -190,21 +190,21 @@ def layer(
 
 
 def in_frame(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of items in one frame each: pairs (frame, item)."""
+    """Return a layer of pairs (frame, item), each item shown in one frame."""
     pairs = list(items)
     frames = [frame for frame, _ in pairs]
     return layer(kind, role, (item for _, item in pairs), name, born=frames, **more) | {"brief": True}
 
 
 def until_next(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of items that are each shown until the next one: pairs (frame, item)."""
+    """Return a layer of pairs (frame, item), each item shown until the next one."""
     pairs = list(items)
     born = [frame for frame, _ in pairs]
     return layer(kind, role, (item for _, item in pairs), name, born=born, died=[*born[1:], None], **more)
 
 
 def per_frame(kind: str, role: str, frames: Iterable[Iterable[Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of the items of each frame; an item in neighbouring frames is stored once."""
+    """Return a layer of lists of items, one list per frame; an item of consecutive frames is stored once."""
     items: list[Any] = []
     born: list[int] = []
     died: list[int | None] = []
@@ -228,35 +228,35 @@ def panel(
     """Return a panel; `window` is ((x low, x high), (y low, y high)).
 
     Further entries are ``alt`` (a description in words), ``facts`` and ``steps`` (numbers and words of each
-    frame), ``equal`` (both axes have one scale), ``ticks`` (false for none), and ``grid`` of contours.
+    frame), ``equal`` (both axes have the same scale), ``ticks`` (false for none), and ``grid`` (of contours).
     """
     return {"title": title, "layers": list(layers), "window": plain(window, 6), "labels": list(labels)} | more
 
 
 def chart(title: str, series: Iterable[dict[str, Any]], log: bool = False) -> dict[str, Any]:
-    """Return a chart over all frames, where the present one is marked; see `series`."""
+    """Return a chart of `series` over all frames, in which the current frame is marked."""
     return {"title": title, "series": list(series), "log": log}
 
 
 def series(name: str, role: str, values: Any, digits: int = 4, place: int = 0) -> dict[str, Any]:
-    """Return a line of a chart: a value per frame; `place` tells lines of one role apart."""
+    """Return a line of a chart, a value per frame; `place` is its number among the lines of one role."""
     return {"name": name, "role": role, "values": plain(values, digits)} | ({"place": place} if place else {})
 
 
 def fact(name: str, values: Any, digits: int = 6) -> dict[str, Any]:
-    """Return a number for each frame."""
+    """Return a fact of a panel: a number for each frame."""
     return {"name": name, "values": plain(values, digits)}
 
 
 def words(said: Sequence[str]) -> dict[str, Any]:
-    """Return a word for each frame, each different one stored once."""
+    """Return the words of the frames, each different word stored once."""
     known = list(dict.fromkeys(said))
     place = {word: k for k, word in enumerate(known)}
     return {"words": known, "at": [place[word] for word in said]}
 
 
 def plain(value: Any, digits: int) -> Any:
-    """Return numbers, however nested, with so many digits; None for numbers that are not finite."""
+    """Return nested lists of numbers rounded to significant digits; None for numbers that are not finite."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float):

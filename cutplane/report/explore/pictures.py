@@ -1,4 +1,4 @@
-"""Pictures of boosting, kernel weights, labellings and chains, frame by frame, made of the same shapes."""
+"""Pictures of boosting, kernel weights, labellings and chains, made of the shapes of `figure`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["kernel_weights", "labelling", "margins", "triangle", "viterbi"]
 
 _ROUNDS = 200
-"""Rounds that are shown at most, because a page with the curves of more would be large."""
+"""Most rounds that are shown, because a page with the curves of more would be large."""
 _QUANTILES = 81
-"""Points of a curve, because shares of examples that differ by 1/80 are hardly told apart."""
+"""Points of a curve, because a reader hardly sees a difference of 1/80 between shares of examples."""
 _SIGHT = np.array([[0.9, -0.32, 0.0], [0.14, 0.36, 1.0]])
 """Images of the axes of a cube in the plane: a parallel projection."""
 
@@ -55,12 +55,13 @@ def _bounds(title: str, records: Sequence[Any], names: tuple[str, str]) -> dict[
 def margins(result: BoostingResult) -> Explorer:
     """Show how rounds of boosting change the margins of the examples.
 
-    Drawn is the share of examples with at most a margin; the soft margin is the mean of the nu least.
+    The curve is the cumulative distribution of the margins; the soft margin is the mean of the share nu of
+    smallest margins.
 
     Parameters
     ----------
     result : BoostingResult
-        With its problem, so not loaded from a file.
+        Not loaded from a file, because the problem is needed.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def margins(result: BoostingResult) -> Explorer:
 
 
 def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
-    """Show the weights of three kernels on a triangle; each machine that is trained is a cut.
+    """Show the weights of three kernels on a triangle; each trained machine gives a cut.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
     Raises
     ------
     InvalidInputError
-        If the weights are not on a triangle.
+        If there are not three kernels, or the norm is not 1.
     """
     if mkl.bank.n_kernels != 3 or mkl.norm != 1.0:
         raise InvalidInputError(f"A triangle needs three kernels and norm 1, got {mkl!r}.")
@@ -135,15 +136,16 @@ def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
 
 
 def triangle(costs: Any = (-1.0, -1.0, -1.0)) -> Explorer:
-    """Show the cycle inequalities of three binary variables cutting fractional vertices off.
+    """Show how the cycle inequalities of three binary variables cut off fractional vertices.
 
-    The coordinates are how often each pair disagrees. Labellings are corners of a tetrahedron, the marginal
-    polytope; the local polytope is the cube around it.
+    The coordinates are the probabilities that the variables of a pair differ. Labellings are the corners of a
+    tetrahedron, the marginal polytope; the local polytope is the cube around it.
 
     Parameters
     ----------
     costs : array_like of shape (3,), default (-1, -1, -1)
-        Cost of a disagreement of each pair; by default disagreements are cheaper, but not all three can.
+        Cost if the variables of a pair differ. By default it is cheaper that they differ, but only two of the
+        three pairs can.
     """
     c = as_vector("costs", costs, 3)
 
@@ -199,7 +201,7 @@ def triangle(costs: Any = (-1.0, -1.0, -1.0)) -> Explorer:
 
 
 def _seen(*points: Array) -> list[float]:
-    """Return the images of points of the cube, one after the other."""
+    """Return the coordinates in the plane of points of the cube, in one list."""
     return (np.array(points) @ _SIGHT.T).ravel().tolist()
 
 
@@ -208,8 +210,8 @@ def viterbi(
 ) -> Explorer:
     """Show loss-augmented decoding of one sequence while a chain is learnt.
 
-    The labelling that violates the margin most is the oracle's answer, and a cut; at the end it is the true
-    one, or close to it.
+    The oracle returns the labelling that violates the margin most, which gives a cut; at the end it is the
+    true labelling, or close to it.
 
     Parameters
     ----------
@@ -282,8 +284,8 @@ def labelling(
 ) -> Explorer:
     """Show the best labelling of a grid of binary variables, and its frustrated squares.
 
-    An edge attracts if equal labels cost less than different ones, and repels else. A square is frustrated if
-    an odd number of its edges repel: no labelling satisfies them all.
+    An edge is attractive if equal labels cost less than different ones, else repulsive. A square is
+    frustrated if an odd number of its edges is repulsive, because then no labelling satisfies all four.
 
     Parameters
     ----------
@@ -299,7 +301,7 @@ def labelling(
     Raises
     ------
     InvalidInputError
-        If the model is no grid of this shape with two states.
+        If the model is not a grid of this shape with two states.
     """
     height, width = shape
     if (
@@ -360,7 +362,7 @@ def labelling(
 
 
 def _attraction(table: Array) -> float:
-    """Return by how much different labels cost more than equal ones."""
+    """Return the cost of different labels minus the cost of equal labels."""
     return float(table[0, 1] + table[1, 0] - table[0, 0] - table[1, 1])
 
 

@@ -1,4 +1,4 @@
-"""Recordings of runs, iteration by iteration, and the line or plane on which they are drawn."""
+"""Recordings of runs, a frame per iteration, and the line or plane on which they are drawn."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
 MOST_FRAMES = 2000
 """Most frames of a figure, because a page with more would be too large."""
 _ITERATIONS = 200
-"""Iterations by default at most, because each is a frame, which the page has to store."""
+"""Default of the most iterations, because each is a frame, which the page has to store."""
 _USED = 1e-9
-"""Relative size of the multipliers that are shown, because interior point methods give idle cuts less."""
+"""Least size of multipliers that are shown, relative to the largest, because interior point methods give
+inactive cuts smaller ones."""
 _POINTS = {1: (401, 41), 2: (57, 15)}
-"""Points of a grid on each axis of a line and of a plane: at most, and at least."""
+"""Most and fewest points of a grid on each axis, for a line (1) and for a plane (2)."""
 _SECONDS = 4.0
 """Seconds for the values on the grid, because a reader waits for them."""
 _KEPT = 0.9
 """Share of the queries in the window if the set is unbounded, because first queries may be far away."""
 _WIDE = 8.0
-"""Width of a box, relative to the path, up to which it is shown whole, because the path must be visible."""
+"""Width of a set, relative to the path, up to which all of it is shown, because the path must be visible."""
 _STILL = 1e-9
-"""Length of a path, relative to a bounded set, up to which it is a point, because it would be invisible."""
+"""Length of a path, relative to a bounded set, up to which it counts as a point: it would be invisible."""
 _INDEPENDENT = 1e-9
 """Size of a component, relative to its vector, that counts as zero, because it may be rounding error."""
 _INSIDE = 1e-7
@@ -69,16 +70,16 @@ class Frame:
 
 @dataclass(eq=False)
 class Recording:
-    """All rows of a run, and its frames.
+    """The rows and the frames of a run.
 
     Attributes
     ----------
     problem : Problem
     method : str
     slopes, offsets, blocks : list
-        Entries of each row, in order; block -1 is a half-space.
+        One entry per row, in the order in which the rows were added; block -1 is a half-space.
     born, died : list of int
-        The first frame with the row, and the first one after it without.
+        The first frame with the row, and the first later frame without it.
     origins : list of ndarray or None
         The query that gave each row.
     frames : list of Frame
@@ -100,7 +101,7 @@ class Recording:
         return self.frames[-1].x
 
     def add(self, frame: int, slope: Any, offset: Any, block: Any, origin: Array | None) -> None:
-        """Add a row, from this frame on."""
+        """Add a row, which is present from this frame on."""
         self.slopes.append(np.array(dense(slope)).ravel())
         self.offsets.append(float(offset))
         self.blocks.append(int(block))
@@ -133,7 +134,7 @@ def record(problem: Problem, method: Any, options: dict[str, Any]) -> Recording:
             f"A picture has at most {MOST_FRAMES} frames: max_iter must be less, got {most}."
         )
     given = copy(problem)
-    given.as_given = True  # the cuts of the run are in its variables
+    given.as_given = True  # cuts are functions of the variables of the run
     driver = given.iterate(method, max_iter=most, **options)
     run = driver.process.run  # pyright: ignore[reportAttributeAccessIssue]
     found, rows = (
@@ -280,7 +281,7 @@ def visited(found: Recording) -> list[Array]:
 
 
 def _window(view: View, recordings: list[Recording], x: Array) -> Array:
-    """Return a window around the set, if it is about as large as the path, else around most queries."""
+    """Return a window: around the set, if it is not much larger than the path, else around most queries."""
     problem = recordings[0].problem
     path = np.array([view.coordinates(point) for found in recordings for point in visited(found)])
     path = path.reshape(-1, view.k)
@@ -303,9 +304,9 @@ def _window(view: View, recordings: list[Recording], x: Array) -> Array:
 
 
 def _reach(view: View, box: tuple[Array, Array], x: Array) -> Array:
-    """Return the ends of the box from x against and along each direction, shape (2, k).
+    """Return the signed distances from x to the boundary of the box against and along each direction.
 
-    An infinite end is replaced by the largest finite one.
+    The shape is (2, k). An infinite distance is replaced by the largest finite one.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         sides = np.array([(side - x) / view.directions for side in box])
@@ -336,7 +337,7 @@ def _given(region: Any, k: int) -> Array:
 def sample(problem: Declaration, view: View) -> tuple[int, Array, Array]:
     """Return the points per axis, and f + g and g on the grid; nan where they are not defined.
 
-    The grid is as fine as a few seconds of the oracle allow.
+    The grid is as fine as a few seconds of calls of the oracle allow.
     """
     most, least = _POINTS[view.k]
     regularizer = problem.active_regularizer
@@ -355,7 +356,7 @@ def sample(problem: Declaration, view: View) -> tuple[int, Array, Array]:
 
 
 def _number(function: Callable[[Array], float], x: Array) -> float:
-    """Return a value, nan where there is none, because points may be outside the domain of an oracle."""
+    """Return a value, or nan if the oracle raises, because points may be outside its domain."""
     try:
         with np.errstate(all="ignore"):
             value = float(function(x))
@@ -367,8 +368,8 @@ def _number(function: Callable[[Array], float], x: Array) -> float:
 def outline(problem: Declaration, view: View, inside: Array) -> Array | None:
     """Return the boundary of the part of X in the window, shape (n, k), from a feasible point; None for all.
 
-    Rays from the point end where X ends; there are more of them where the boundary bends. They need the
-    oracles alone, so that any set has a picture.
+    The boundary is found along rays from the point, of which there are more where it bends. This needs only
+    the oracles of X, so that any set has a picture.
     """
     if problem.is_unconstrained:
         return None
@@ -382,7 +383,7 @@ def outline(problem: Declaration, view: View, inside: Array) -> Array | None:
         return not any(len(separator.separate(x.copy())) for separator in problem.separators)
 
     def end(direction: Array) -> Array:
-        """Return the end of the ray, by bisection."""
+        """Return where the ray leaves X, by bisection."""
         with np.errstate(divide="ignore", invalid="ignore"):
             sides = (
                 np.where(direction > 0, view.window[:, 1] - centre, view.window[:, 0] - centre) / direction
@@ -424,7 +425,7 @@ def _ring(end: Callable[[float], Array]) -> Array:
 
 
 def _projected(problem: Declaration, view: View, size: float, ring: Array) -> Array:
-    """Return the outline of a set without an inside in the view, such as a segment, from projections."""
+    """Return the outline of a set without interior in the view, such as a segment, from projections."""
     project = ability(problem.simple_set, Capability.PROJECTION)
     if project is None or problem.dim > view.k or problem.separators:
         return ring
