@@ -53,6 +53,16 @@ def test_the_first_screen_runs_when_pasted_and_prints_what_is_below_it(capsys):
         assert one == other or float(one) == pytest.approx(float(other), rel=1e-3)
 
 
+def test_the_files_and_tables_that_contributing_names_exist():
+    root = GUIDE.parents[1]
+    text = (root / "CONTRIBUTING.md").read_text()
+    files = re.findall(r"`([\w/]+\.(?:py|rst))`", text)
+    tables = re.findall(r"`([A-Z]+)` in `(tests/[\w/]+\.py)`", text)
+    assert len(files) > 20 and len(tables) > 5
+    assert [name for name in files if not any((root / top / name).exists() for top in ("", "cutplane"))] == []
+    assert [name for name, file in tables if f"\n{name} " not in f"\n{(root / file).read_text()}"] == []
+
+
 @pytest.mark.parametrize("name", [name for name in vars(exceptions) if name.endswith("Error")])
 def test_an_error_names_a_page_that_exists(name, monkeypatch):
     kind = getattr(exceptions, name)
