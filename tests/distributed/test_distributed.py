@@ -131,13 +131,13 @@ def test_lines_are_searched_on_sums_and_multiples(client):
 def test_few_round_trips(client, loss, m):
     risk = distribute(client, local_risk(loss, m=m))
     asked = Counter()
-    ask = risk._cluster.ask
+    query = risk._cluster.query
 
     def counting(request, which=None):
         asked[request.method.__name__] += 1
-        return ask(request, which)
+        return query(request, which)
 
-    risk._cluster.ask = counting
+    risk._cluster.query = counting
     result = cut.Problem(risk, cut.L2(1e-2)).solve(OCAS, tol=1e-5)
     iterations = len(result.history) - 1
     assert iterations > 3
