@@ -83,7 +83,7 @@ def equal_ranges(size: int, cost: float, most: int = MOST) -> Ranges:
 
 
 def panels(length: int, cost: float) -> Ranges:
-    """Split the range(length) of sums into parts that stay in cache, if waking a thread costs less than each."""
+    """Split range(length) into panels that stay in cache, if a panel costs more than waking a thread."""
     width = max(PANEL, math.ceil(length * CHUNK / cost))
     return [(start, min(start + width, length)) for start in range(0, length, width)]
 
