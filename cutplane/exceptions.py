@@ -43,7 +43,7 @@ class NotConvexError(InvalidInputError):
 class MissingCapabilityError(CutplaneError, TypeError):
     """A method or a master needs something that a piece of the problem does not offer."""
 
-    page = "guide/choosing.html#what-the-pieces-offer"
+    page = "guide/choosing.html#capabilities-of-the-pieces"
 
 
 class MissingExtraError(CutplaneError, ImportError):

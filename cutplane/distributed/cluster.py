@@ -41,7 +41,7 @@ _PATIENCE = 60.0
 _SLICE = 1.0
 """Seconds between two checks of the clock and the workers, because each costs a round trip."""
 _DEATHS = 4
-"""Workers that may die on the task of a partition before it has failed: one more than Dask allows."""
+"""Workers that a partition may lose before it has answered, because Dask allows a task one less."""
 _ATTEMPTS = 20
 """Most submissions of a request, because workers that are lost more often indicate a fault."""
 _LOST = "cancelled", "lost"

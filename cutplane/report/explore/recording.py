@@ -40,7 +40,7 @@ _KEPT = 0.9
 _WIDE = 8.0
 """Width of a set, relative to the path, up to which all of it is shown, because the path must be visible."""
 _STILL = 1e-9
-"""Length of a path, relative to a bounded set, up to which it counts as a point: it would be invisible."""
+"""Length of a path, relative to a bounded set, up to which it is a point, because it would be invisible."""
 _INDEPENDENT = 1e-9
 """Size of a component, relative to its vector, that counts as zero, because it may be rounding error."""
 _INSIDE = 1e-7
