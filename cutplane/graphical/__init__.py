@@ -1,8 +1,10 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
 from cutplane.graphical.factor_graph import Factor
+from cutplane.graphical.files.boolean import read_qpbo, read_wcnf
+from cutplane.graphical.files.cfn import read_cfn, write_cfn
 from cutplane.graphical.files.uai import read_uai, write_uai
-from cutplane.graphical.files.wcsp import read_wcsp
+from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
 from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
 from cutplane.graphical.lagrangian.risk import TreeLagrangian
@@ -26,9 +28,14 @@ __all__ = [
     "chain",
     "grid",
     "potts",
+    "read_cfn",
+    "read_qpbo",
     "read_uai",
+    "read_wcnf",
     "read_wcsp",
     "solve_lagrangian",
     "spin_glass",
+    "write_cfn",
     "write_uai",
+    "write_wcsp",
 ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.pieces.validation import Array
 
 if TYPE_CHECKING:
     from cutplane.engine.driver import Callback
@@ -133,3 +136,38 @@ class GraphicalModel(FactorGraph):
         from cutplane.graphical.map import solve_map
 
         return solve_map(self, method, tighten, tol, max_iter, time_limit, labelling, callback, progress, log)
+
+    def complete(self, labelling: Any) -> Array:
+        r"""Extend a labelling of the first variables to all variables, with the least energy.
+
+        .. math:: \min_x E(x) \quad \text{subject to } (x_0, ..., x_{k-1}) = \text{labelling}
+
+        For example, cost functions of a file by keywords have auxiliary variables after those of the file.
+
+        Parameters
+        ----------
+        labelling : array_like of int, shape (k,)
+            States of the variables 0 to k - 1.
+
+        Returns
+        -------
+        ndarray of int, shape (n_variables,)
+            The other states are 0 if all extensions have the energy +inf.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are more states than variables, or there is no such state.
+
+        Examples
+        --------
+        >>> from cutplane.graphical import GraphicalModel
+        >>> model = GraphicalModel([2, 2, 2], [((0, 1), [[1, 0], [0, 1]]), ((1, 2), [[1, 0], [0, 1]])])
+        >>> model.complete([1]).tolist()
+        [1, 0, 1]
+        """
+        states = dict(enumerate(np.asarray(labelling).tolist()))
+        best = self.condition(states).map().labelling
+        complete = np.zeros(self.n_variables, dtype=np.int64) if best is None else np.array(best)
+        complete[: len(states)] = list(states.values())
+        return complete

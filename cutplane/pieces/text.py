@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import zlib
 from pathlib import Path
@@ -12,11 +13,12 @@ from cutplane.exceptions import InvalidInputError
 
 PathOrFile = str | os.PathLike[str] | IO[Any]
 
+_ARCHIVES = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ\0": lzma.decompress}
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
-    r"""Return a name for messages, and the contents, decompressed if they are a gzip archive.
+    r"""Return a name for messages, and the contents, decompressed if they are an archive of gzip or xz.
 
     A file with a byte-order mark is converted to UTF-8 without the mark, and line ends become ``\n``.
 
@@ -38,11 +40,12 @@ def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
         data = data.encode(errors="surrogatepass")
     if not isinstance(data, bytes):
         raise InvalidInputError(f"{name} must give text or bytes when it is read, got {type(data).__name__}.")
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
+    for mark, decompress in _ARCHIVES.items():
+        if data.startswith(mark):
+            try:
+                data = decompress(data)
+            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+                raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             data = data[len(mark) :]
@@ -60,6 +63,20 @@ def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, st
     """Return a name for messages, and the text, with `errors` as in ``bytes.decode``."""
     name, data = read_bytes(path_or_file)
     return name, _decoded(name, data, "utf-8", errors)
+
+
+def write_text(text: str, path_or_file: PathOrFile) -> None:
+    """Write a text to a path, compressed if it ends with ``.gz``, or to a file open for text or for bytes."""
+    if isinstance(path_or_file, str | os.PathLike):
+        data = text.encode()
+        Path(path_or_file).write_bytes(
+            gzip.compress(data) if os.fspath(path_or_file).endswith(".gz") else data
+        )
+        return
+    try:
+        path_or_file.write(text)
+    except TypeError:
+        path_or_file.write(text.encode())
 
 
 def _decoded(name: str, data: bytes, encoding: str, errors: str = "strict") -> str:

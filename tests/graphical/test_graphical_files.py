@@ -143,8 +143,8 @@ def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
     parts = [["name", 5, 3, 7, 10], cardinalities, *lines]
     text = "\n".join(" ".join(map(str, part)) for part in parts)
     model = read_wcsp(io.StringIO(text), upper_bound)
-    for x in labellings(rng, model):
-        assert model.energy(x) == wcsp_energy(text, x, upper_bound)
+    for x in rng.integers(0, cardinalities, (20, 5)):
+        assert model.energy(model.complete(x)) == wcsp_energy(text, x, upper_bound)
 
 
 def test_a_shared_cost_function_serves_other_scopes():
@@ -246,9 +246,9 @@ def test_extreme_energies_come_back(model):
     [
         (
             GraphicalModel([2], [((0,), [0.0, 1401.0])]),
-            "unary costs of variable 0 has energies from 0 to 1401",
+            r"the variables \(0,\) has energies from 0 to 1401",
         ),
-        (GraphicalModel([2, 2], [((0, 1), [[0, 0], [INF, 2e6]])]), r"factor 0, of the variables \(0, 1\)"),
+        (GraphicalModel([2, 2], [((0, 1), [[0, 0], [INF, 2e6]])]), r"The factor of the variables \(0, 1\)"),
         (GraphicalModel([2], constant=8e6), "constant 8e.06 is too large"),
     ],
 )
@@ -306,19 +306,22 @@ WCSP_ERRORS = [
     (WCSP.replace("2 1 0 4 2", "2 1 3 4 2"), 3, "a variable is 3"),
     (WCSP.replace("2 1 0 4 2", "2 0 0 4 2"), 3, "the variable 0 twice"),
     (WCSP.replace("2 1 0 4 2", "2 1 0 -4 2"), 3, "a default cost is -4"),
-    (WCSP.replace("2 1 0 4 2", "2 1 0 -1 salldiff var 1"), 3, "'salldiff' is defined in intention"),
+    (WCSP.replace("2 1 0 4 2", "2 1 0 -1 sgrammar var 1"), 3, "'sgrammar' is not supported"),
     (WCSP.replace("2 1 10", "2 1 -10"), 5, "the cost of a tuple is -10"),
     (WCSP.replace("2 1 10", "3 1 10"), 5, "the state 3 of a variable that has 3 states"),
     (WCSP.replace("2 1 10", "2 -1 10"), 5, "the state -1 of a variable that has 2 states"),
     (WCSP.replace("2 1 10", "2 1 1.5"), 5, "got '1.5'"),
     (WCSP.replace("2 1 10", f"2 1 {2**63}"), 5, "at most 64 bits"),
     (WCSP.replace("0 -1", "0 -2"), 8, "the number of tuples is -2, but must be at least -1"),
-    (WCSP.replace("1 0 0 -1", "1 0 1 -1"), 8, "the shared cost function 1 has default cost 0"),
-    (WCSP.replace("1 0 0 -1", "1 1 0 -1"), 8, r"and states (2,), the one that refers to it 0 and (3,)"),
+    (
+        WCSP.replace("1 0 0 -1", "1 1 0 -1"),
+        8,
+        "the shared cost function 1 has states (2,), its user has (3,)",
+    ),
     (WCSP.replace("-1 2 0 1", "-1 2 0 9999"), 8, "19998 words should follow"),
     (WCSP + "0 0 0", 9, "'0' follows the last cost function"),
     (
-        "huge 30 4 1 9\n" + "4 " * 30 + "\n30 " + " ".join(map(str, range(30))) + " 0 0",
+        "huge 3 999 1 9\n" + "999 " * 3 + "\n3 0 1 2 0 0",
         3,
         "entries; all tables",
     ),
@@ -362,7 +365,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(kind, text, li
 
 
 def test_a_tuple_that_is_given_twice_is_said():
-    with pytest.warns(UserWarning, match=r"the file, line 4: the tuple \(2, 1\) is given again"):
+    with pytest.warns(UserWarning, match=r"the file, line 5: the tuple \(2, 1\) is given again"):
         model = read_wcsp(io.StringIO(WCSP.replace("0 0 1\n", "2 1 3\n").replace("2 1 10\n", "2 1 4\n")))
     assert model.factor(0).table[1, 2] == 4.0
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -24,6 +26,8 @@ class Tokens:
     ----------
     path_or_file : str, Path, or file object
         As `read_bytes` takes it.
+    comments : bytes, optional
+        A regular expression of what is not read.
 
     Attributes
     ----------
@@ -32,8 +36,10 @@ class Tokens:
         How many words have been read.
     """
 
-    def __init__(self, path_or_file: PathOrFile) -> None:
+    def __init__(self, path_or_file: PathOrFile, comments: bytes = b"") -> None:
         self.name, self._text = read_bytes(path_or_file)
+        if comments:
+            self._text = re.sub(comments, b"", self._text, flags=re.MULTILINE)
         self.words = self._text.replace(b"_", b"\xff").split()  # Python takes _ for a separator of digits
         self.position = 0
 
@@ -47,6 +53,33 @@ class Tokens:
         self.expect(1, what)
         self.position += 1
         return _shown(self.words[self.position - 1])
+
+    def choice(self, what: str, words: Sequence[str]) -> str:
+        """Read one of some words."""
+        word = self.word(what)
+        if word not in words:
+            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}", -1)
+        return word
+
+    def next_is(self, word: str) -> bool:
+        """Tell whether the next word is this one."""
+        return self.n_left > 0 and self.words[self.position] == word.encode()
+
+    def ends_line(self) -> bool:
+        """Tell whether the last word that was read is the last one of its line."""
+        return not self.n_left or self._line(0) != self._line(-1)
+
+    def real(self, what: str, low: float = -math.inf) -> float:
+        """Read a finite number of at least `low`."""
+        self.expect(1, what)
+        value = float(self.numbers(1, what)[0])
+        if not low <= value < math.inf:
+            self.fail(
+                f"{what} is {value}, but must be finite"
+                + (f" and at least {low:g}" if low > -math.inf else "")
+            )
+        self.position += 1
+        return value
 
     def integer(self, what: str, low: float = 0, high: float = math.inf) -> int:
         """Read an integer of at least `low` and less than `high`."""
@@ -79,10 +112,13 @@ class Tokens:
         values = self.integers(n_variables, "the numbers of states of the variables")
         for u in np.flatnonzero(values < 1).tolist():
             self.fail(f"variable {u} has {values[u]} states, but must have at least 1", u - n_variables)
-        total = values.sum(dtype=np.float64)
+        self.check_states(values.sum(dtype=np.float64))
+        return values
+
+    def check_states(self, total: float) -> None:
+        """Fail if the variables have too many states in sum."""
         if total > MAX_ENTRIES:
             self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", -1)
-        return values
 
     def scope(self, arity: int, n_variables: int) -> tuple[int, ...]:
         """Read the variables of a factor."""
@@ -123,9 +159,11 @@ class Tokens:
 
     def place(self, offset: int = 0) -> str:
         """Return the file and the line of the word that is `offset` words from here."""
+        return f"{self.name}, line {self._line(offset)}"
+
+    def _line(self, offset: int) -> int:
         read = np.cumsum([len(line.split()) for line in self._text.split(b"\n")])
-        line = min(int(np.searchsorted(read, self.position + offset, side="right")) + 1, read.size)
-        return f"{self.name}, line {line}"
+        return min(int(np.searchsorted(read, self.position + offset, side="right")) + 1, read.size)
 
 
 def _is_int64(word: bytes) -> bool:

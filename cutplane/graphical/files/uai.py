@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from math import prod
-from pathlib import Path
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.files.builder import factors_of
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
-from cutplane.pieces.text import PathOrFile
+from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array
 
 _LIMIT = 700.0
@@ -207,8 +205,8 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
     6200.0
     """
     scopes, tables, shifts = [], [], [model.constant]
-    for scope, table, name in _factors(model):
-        shift = _shift(table, name)
+    for scope, table in factors_of(model):
+        shift = _shift(scope, table)
         scopes.append(scope)
         tables.append(np.exp(shift - np.ravel(table)))
         shifts.append(shift)
@@ -226,19 +224,10 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
     lines += [" ".join(map(str, (len(scope), *scope))) for scope in scopes]
     lines += [""]
     lines += [f"{table.size}\n{' '.join(map(repr, table.tolist()))}" for table in tables]
-    _write("\n".join(lines) + "\n", path_or_file)
+    write_text("\n".join(lines) + "\n", path_or_file)
 
 
-def _factors(model: GraphicalModel) -> Iterator[tuple[tuple[int, ...], Array, str]]:
-    for u in range(model.n_variables):
-        if model.unary(u).any():
-            yield (u,), model.unary(u), f"the unary costs of variable {u}"
-    for a in range(model.n_factors):
-        factor = model.factor(a)
-        yield factor.variables, factor.table, f"factor {a}, of the variables {factor.variables},"
-
-
-def _shift(table: Array, name: str) -> float:
+def _shift(scope: tuple[int, ...], table: Array) -> float:
     """Return what to subtract from the energies so that their exponentials are floats."""
     finite = table[np.isfinite(table)]
     if not finite.size or np.abs(finite).max() <= _LIMIT:
@@ -246,9 +235,9 @@ def _shift(table: Array, name: str) -> float:
     low, high = float(finite.min()), float(finite.max())
     if high - low > 2.0 * _LIMIT:
         raise InvalidInputError(
-            f"{name} has energies from {low:g} to {high:g}; a UAI file holds exp(-energy), which is a float "
-            f"if they differ by at most {2.0 * _LIMIT:g}. Multiply all energies of the model by "
-            f"{2.0 * _LIMIT / (high - low):.2g}, or make the high ones inf."
+            f"The factor of the variables {scope} has energies from {low:g} to {high:g}; a UAI file holds "
+            f"exp(-energy), which is a float if they differ by at most {2.0 * _LIMIT:g}. Multiply all "
+            f"energies of the model by {2.0 * _LIMIT / (high - low):.2g}, or make the high ones inf."
         )
     return low + 0.5 * (high - low)
 
@@ -262,16 +251,3 @@ def _constants(constant: float) -> Array:
         )
     count = math.ceil(abs(constant) / _LIMIT)
     return np.full(count, math.exp(-constant / max(count, 1)))
-
-
-def _write(text: str, path_or_file: PathOrFile) -> None:
-    if isinstance(path_or_file, str | os.PathLike):
-        data = text.encode()
-        if os.fspath(path_or_file).endswith(".gz"):
-            data = gzip.compress(data)
-        Path(path_or_file).write_bytes(data)
-        return
-    try:
-        path_or_file.write(text)
-    except TypeError:
-        path_or_file.write(text.encode())

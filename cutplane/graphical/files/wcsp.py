@@ -1,22 +1,28 @@
-"""Reading weighted constraint satisfaction problems."""
+"""Reading and writing weighted constraint satisfaction problems."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from cutplane.graphical.files.tokens import MAX_ENTRIES, Tokens
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.files.builder import ModelBuilder, factors_of
+from cutplane.graphical.files.global_functions import Request, add_function
+from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
-from cutplane.pieces.text import PathOrFile
-from cutplane.pieces.validation import Array, as_scalar
+from cutplane.pieces.text import PathOrFile, write_text
+from cutplane.pieces.validation import Array, as_count, as_scalar
 
 
-class _CostFunction(NamedTuple):
-    default: int
-    table: Array
+class _Tuples(NamedTuple):
+    shape: tuple[int, ...]
+    default: float
+    states: Array
+    costs: Array
 
 
 def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> GraphicalModel:
@@ -24,10 +30,12 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
 
     .. math:: E(x) = \sum_A c_A(x_A), \qquad c_A(x_A) = \infty \text{ where the file says at least } U
 
-    A cost function is given in extension: a default cost, and the tuples of states that have another. A tuple
-    that is given twice has the last of its costs, with a warning if they differ. Cost functions shared by
-    several scopes (a negative arity where they are defined, a negative number of tuples where they are used)
-    are read; those defined in intention, by a keyword, are not.
+    A cost function in extension has a default cost, and tuples of states with other costs. A tuple that is
+    given twice has the last of its costs, with a warning if they differ. Several scopes may share a function
+    (a negative arity where it is defined, a negative number of tuples where it is used; the default cost
+    there is not used). A cost function in intention has a keyword: the arithmetic ones of two variables,
+    ``clique``, ``knapsack``, ``max``, and the families of ``alldiff``, ``among``, ``gcc``, ``regular``,
+    ``same``, ``sum`` and ``overlap``.
 
     Parameters
     ----------
@@ -41,12 +49,15 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     Returns
     -------
     GraphicalModel
+        Its first variables are those of the file. A cost function in intention, and one of four or more
+        variables with few tuples, becomes a chain of small tables, whose auxiliary variables are appended:
+        the least energy over these is the energy of the file.
 
     Raises
     ------
     InvalidInputError
-        If the file is not in this format, the message names the line; or if its tables need more than 2**27
-        entries.
+        If the file is not in this format or a keyword is not supported, the message names the line; or if its
+        tables need more than 2**27 entries.
 
     References
     ----------
@@ -71,11 +82,17 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     (114.0, 107.0)
     >>> read_wcsp(io.StringIO(text.replace("0 100 0", "0 2 0"))).energy([0, 0, 1])
     inf
+
+    Four queens in different columns, and not side by side in neighbouring rows:
+
+    >>> text = "queens 4 4 2 1  4 4 4 4  4 0 1 2 3 -1 salldiff var 1  2 0 1 -1 >= 2 0"
+    >>> read_wcsp(io.StringIO(text)).map().labelling[:4].tolist()
+    [2, 0, 1, 3]
     """
     tokens = Tokens(path_or_file)
     name = tokens.word("the name of the problem")
     if name.startswith("{"):
-        tokens.fail("this is a file in the CFN format (JSON); write it as WCSP, such as with toulbar2 -z", -1)
+        tokens.fail("this is a file in the CFN format; use read_cfn", -1)
     if name in ("MARKOV", "BAYES"):
         tokens.fail(f"a file that begins with {name} is in the UAI format; use read_uai", -1)
     n = tokens.integer("the number of variables")
@@ -89,65 +106,164 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         tokens.fail(
             f"variable {u} has {cardinalities[u]} states, but the first line says at most {most}", u - n
         )
-    shared: list[_CostFunction] = []
-    factors, room = [], MAX_ENTRIES
+    builder = ModelBuilder(cardinalities.tolist(), lambda reason: tokens.fail(reason, -1))
+
+    def limited(costs: Any) -> Any:
+        if np.min(costs, initial=0.0) < 0.0:
+            tokens.fail(f"a cost is {np.min(costs):g}, but must be at least 0", -1)
+        return np.where(np.asarray(costs) >= bound, np.inf, costs)[()]
+
+    shared: list[_Tuples] = []
     for _ in range(count):
         arity = tokens.integer("the arity of a cost function", low=-math.inf)
         scope = tokens.scope(abs(arity), n)
-        shape = tuple(cardinalities[list(scope)].tolist())
-        room -= math.prod(shape)
-        if room < 0:
-            tokens.fail(
-                f"the table of a cost function of {len(shape)} variables has {math.prod(shape)} entries; all "
-                f"tables together can have {MAX_ENTRIES}",
-                -1,
-            )
-        function = _cost_function(tokens, shape, bound, shared)
+        default = tokens.integer("a default cost", low=-1)
+        if default == -1:
+            keyword = tokens.word("the keyword of a cost function defined in intention")
+            add_function(Request(builder, scope, _Parameters(tokens, scope), limited), keyword)
+            continue
+        tuples = _read_tuples(tokens, builder.shape(scope), default, shared)
         if arity < 0:
-            shared.append(function)
-        factors.append((scope, function.table))
+            shared.append(tuples)
+        builder.add_tuples(scope, limited(tuples.default), tuples.states, limited(tuples.costs))
     tokens.finish("the last cost function")
-    return GraphicalModel(cardinalities, factors)
+    return builder.model()
 
 
-def _cost_function(
-    tokens: Tokens, shape: tuple[int, ...], bound: float, shared: list[_CostFunction]
-) -> _CostFunction:
-    default = tokens.integer("a default cost", low=-1)
-    if default == -1:
-        keyword = tokens.word("the keyword of a cost function defined in intention")
-        tokens.fail(
-            f"the cost function {keyword!r} is defined in intention; define it in extension, by tuples of "
-            "states and their costs",
-            -1,
-        )
-    count = tokens.integer("the number of tuples", low=-len(shared))
+class _Parameters:
+    """The parameters of a cost function that follow its keyword; lists begin with their length."""
+
+    def __init__(self, tokens: Tokens, scope: Sequence[int]) -> None:
+        self._tokens, self._scope = tokens, scope
+
+    def keyword(self, name: str, allowed: Sequence[str]) -> str:
+        word = self._tokens.word(name)
+        if word not in allowed:
+            self.fail(f"expected {name}, one of {', '.join(allowed)}, got {word!r}")
+        return word
+
+    def cost(self, name: str) -> float:
+        return self._tokens.integer(name)
+
+    def count(self, name: str) -> int:
+        return self._tokens.integer(name, low=-math.inf)
+
+    def rows(self, name: str, kinds: str) -> list[Any]:
+        count = self._tokens.integer(f"the number of {name.removeprefix('the ')}")
+        values = self._tokens.integers(count * len(kinds), name).reshape(count, len(kinds)).tolist()
+        return [row[0] if len(kinds) == 1 else tuple(row) for row in values]
+
+    def halves(self) -> tuple[Sequence[int], Sequence[int]]:
+        sizes = [self._tokens.integer("the length of a list of variables") for _ in range(2)]
+        variables = self._tokens.integers(sum(sizes), "the variables of two lists").tolist()
+        for u in variables:
+            if u not in self._scope:
+                self.fail(f"the variable {u} is not one of the cost function, {self._scope}")
+        return variables[: sizes[0]], variables[sizes[0] :]
+
+    def fail(self, reason: str) -> NoReturn:
+        self._tokens.fail(reason, -1)
+
+
+def _read_tuples(
+    tokens: Tokens, shape: tuple[int, ...], default: float, shared: Sequence[_Tuples]
+) -> _Tuples:
+    """Read tuples of states with their costs, or the number of the function to share."""
+    count, arity = tokens.integer("the number of tuples", low=-len(shared)), len(shape)
     if count < 0:
-        function = shared[-count - 1]
-        if function.table.shape != shape or function.default != default:
+        tuples = shared[-count - 1]
+        if tuples.shape != shape:
             tokens.fail(
-                f"the shared cost function {-count} has default cost {function.default} and states "
-                f"{function.table.shape}, the one that refers to it {default} and {shape}",
-                -1,
+                f"the shared cost function {-count} has states {tuples.shape}, its user has {shape}", -1
             )
-        return function
-    arity = len(shape)
-    tuples = tokens.integers(count * (arity + 1), "the states and costs of tuples").reshape(count, arity + 1)
-    states, costs = tuples[:, :arity], tuples[:, arity]
-    wrong = np.argwhere((tuples < 0) | (tuples >= np.array([*shape, np.inf])))
+        return tuples
+    table = tokens.integers(count * (arity + 1), "the states and costs of tuples").reshape(count, arity + 1)
+    wrong = np.argwhere((table < 0) | (table >= np.array([*shape, np.inf])))
     for row, column in wrong.tolist():
-        value, at = tuples[row, column], (row - count) * (arity + 1) + column
+        value, at = table[row, column], (row - count) * (arity + 1) + column
         if column == arity:
             tokens.fail(f"the cost of a tuple is {value}, but must be at least 0", at)
         tokens.fail(f"a tuple has the state {value} of a variable that has {shape[column]} states", at)
-    table = np.full(math.prod(shape), np.inf if default >= bound else float(default))
-    strides = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1]
-    places, costs = states @ strides[:arity], np.where(costs >= bound, np.inf, costs)
-    table[places] = costs
-    for row in np.flatnonzero(table[places] != costs)[:1].tolist():
-        given = tuple(states[row].tolist())
-        place = tokens.place((row - count) * (arity + 1))
-        warnings.warn(
-            f"{place}: the tuple {given} is given again with another cost, which counts.", stacklevel=3
+    costs: dict[tuple[int, ...], int] = {}
+    for row, (*key, cost) in enumerate(table.tolist()):
+        if costs.setdefault(tuple(key), cost) != cost:
+            place = tokens.place((row - count) * (arity + 1))
+            warnings.warn(
+                f"{place}: the tuple {tuple(key)} is given again with another cost, which counts.",
+                stacklevel=3,
+            )
+            break
+    return _Tuples(shape, default, table[:, :arity], table[:, arity])
+
+
+def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 0) -> float:
+    r"""Write a model to a file in the WCSP format, whose costs are integers >= 0.
+
+    .. math:: E(x) \approx \text{offset} + 10^{-p} \sum_A c_A(x_A)
+
+    Parameters
+    ----------
+    model : GraphicalModel
+    path_or_file : str, Path, or file object
+        A path that ends with ``.gz`` is compressed. A file object may be open for text or for bytes.
+    precision : int, default 0
+        p, the digits of energies after the decimal point that are kept; from 0 to 15.
+
+    Returns
+    -------
+    float
+        The offset: the constant and the least energies of the factors, which are subtracted.
+
+    Raises
+    ------
+    InvalidInputError
+        If `precision` is out of range, or the costs are too large for integers of 63 bits.
+
+    See Also
+    --------
+    read_wcsp : The reverse, up to the offset, the factor, and rounding.
+
+    Examples
+    --------
+    >>> import io
+    >>> from cutplane.graphical import GraphicalModel, write_wcsp
+    >>> file, inf = io.StringIO(), float("inf")
+    >>> write_wcsp(GraphicalModel([2, 2], [((0, 1), [[-1, 1], [inf, 0]])]), file)
+    -1.0
+    >>> print(file.getvalue())
+    model 2 2 1 4
+    2 2
+    2 0 1 0 3
+    0 1 2
+    1 0 4
+    1 1 1
+    <BLANKLINE>
+    """
+    digits = as_count("precision", precision, low=0)
+    if digits > 15:
+        raise InvalidInputError(f"precision must be at most 15, got {precision}.")
+    offset, most, tables = model.constant, 1.0, []
+    for scope, table in factors_of(model):
+        least = float(table.min())
+        offset += least
+        table = np.rint((table - least) * 10.0**digits) if least < math.inf else table
+        most += float(table.max(initial=0.0, where=np.isfinite(table)))
+        tables.append((scope, table))
+    if offset == math.inf:
+        tables, offset = [((), np.array(math.inf))], 0.0
+    if most >= 2.0**62:
+        raise InvalidInputError(
+            f"The costs of the model sum to {most:.3g}, which is too large for a WCSP file; reduce precision."
         )
-    return _CostFunction(default, table.reshape(shape))
+    bound = int(most) + 1
+    lines = [
+        f"model {model.n_variables} {model.cardinalities.max(initial=0)} {len(tables)} {bound}",
+        " ".join(map(str, model.cardinalities.tolist())),
+    ]
+    for scope, table in tables:
+        kept = np.argwhere(table != 0.0).tolist() if scope else []
+        default = 0 if scope else min(float(table), bound)
+        lines.append(" ".join(map(str, [len(scope), *scope, int(default), len(kept)])))
+        lines += [" ".join(map(str, [*key, int(min(table[tuple(key)], bound))])) for key in kept]
+    write_text("\n".join(lines) + "\n", path_or_file)
+    return offset

@@ -1,0 +1,196 @@
+"""A model while it is read: variables, tables, and functions of many variables as chains of small tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from cutplane.graphical.files.tokens import MAX_ENTRIES
+from cutplane.graphical.model import GraphicalModel
+from cutplane.pieces.validation import Array
+
+
+class Automaton(NamedTuple):
+    """A weighted finite automaton, which reads the states of the variables of a scope one after another.
+
+    The cost of a labelling is the least sum of the costs of start, steps and end over all runs. For example,
+    "at most one variable is in state 1" has the runs ``0 -> 0 -> 1 -> 1`` of a counter.
+
+    Attributes
+    ----------
+    start : mapping
+        The cost of each state of the automaton before the first variable.
+    step : callable
+        ``step(position, state, x)`` returns pairs of a next state and its cost.
+    end : callable
+        ``end(state)`` returns the cost after the last variable.
+    """
+
+    start: Mapping[Hashable, float]
+    step: Callable[[int, Hashable, int], Iterable[tuple[Hashable, float]]]
+    end: Callable[[Hashable], float]
+
+
+class ModelBuilder:
+    """Collects the factors of a model; its auxiliary variables follow the variables that a file has.
+
+    Parameters
+    ----------
+    cardinalities : sequence of int
+        Numbers of states of the variables of the file.
+    fail : callable
+        ``fail(reason)`` raises an error that names the file and the line.
+
+    Attributes
+    ----------
+    cardinalities : list of int
+    """
+
+    def __init__(self, cardinalities: Sequence[int], fail: Callable[[str], NoReturn]) -> None:
+        self.cardinalities = list(cardinalities)
+        self._fail = fail
+        self._factors: list[tuple[tuple[int, ...], Array]] = []
+        self._room = MAX_ENTRIES
+
+    def shape(self, scope: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of a table of some variables."""
+        return tuple(self.cardinalities[u] for u in scope)
+
+    def add(self, scope: Sequence[int], table: Array) -> None:
+        """Add a table."""
+        self.check_room(table.size)
+        self._room -= table.size
+        self._factors.append((tuple(scope), table))
+
+    def check_room(self, entries: int) -> None:
+        """Fail if there is no room for so many entries."""
+        if entries > self._room:
+            self._fail(
+                f"the tables of a cost function have {entries} entries; all tables together can have "
+                f"{MAX_ENTRIES}"
+            )
+
+    def add_tuples(self, scope: Sequence[int], default: float, states: Array, costs: Array) -> None:
+        """Add a table with the same cost everywhere except at some tuples of states.
+
+        A table of four or more variables that is larger than the list of tuples becomes an automaton, whose
+        states are the beginnings of tuples.
+        """
+        shape = self.shape(scope)
+        if len(scope) < 4 or math.prod(shape) <= states.size + costs.size:
+            self.check_room(math.prod(shape))
+            strides = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1][: len(shape)]
+            table = np.full(math.prod(shape), default)
+            table[states @ strides] = costs
+            self.add(scope, table.reshape(shape))
+            return
+        ends = dict(zip(map(tuple, states.tolist()), costs.tolist(), strict=True))
+        beginnings = {key[:length] for key in ends for length in range(len(shape) + 1)}
+
+        def step(_: int, beginning: Hashable, x: int) -> list[tuple[Hashable, float]]:
+            longer = None if beginning is None else (*beginning, x)  # pyright: ignore[reportGeneralTypeIssues]
+            return [(longer if longer in beginnings else None, 0.0)]
+
+        self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: ends.get(key, default)))  # pyright: ignore[reportArgumentType]
+
+    def add_automaton(self, scope: Sequence[int], automaton: Automaton) -> None:
+        """Add the cost of an automaton: one table, or a chain of them if these have fewer entries.
+
+        Between two variables of the scope the chain has an auxiliary variable, the state of the automaton. A
+        chain bounds as well as the one table, because neighbours share one variable only.
+        """
+        if not scope:
+            costs = [cost + automaton.end(state) for state, cost in automaton.start.items()]
+            self.add((), np.array(min(costs, default=math.inf)))
+            return
+        shape = self.shape(scope)
+        tables = self._chain(shape, automaton)
+        if math.prod(shape) <= sum(table.size for table in tables):
+            self.add(scope, _product(tables).reshape(shape))
+            return
+        before: tuple[int, ...] = ()
+        for u, table in zip(scope, tables, strict=True):
+            after: tuple[int, ...] = ()
+            if table.shape[2] > 1:
+                after = (len(self.cardinalities),)
+                self.cardinalities.append(table.shape[2])
+            variables = (*before, u, *after)
+            self.add(variables, table.reshape(self.shape(variables)))
+            before = after
+
+    def model(self) -> GraphicalModel:
+        """Return the model."""
+        return GraphicalModel(self.cardinalities, self._factors)
+
+    def _chain(self, sizes: Sequence[int], automaton: Automaton) -> list[Array]:
+        """Return the costs of (state before, state of the variable, state after) for each variable.
+
+        States of the automaton with the same continuations, as Hopcroft's minimisation has them, have one
+        number; those without a continuation have none. There is one state before the first variable, and one
+        after the last one.
+        """
+        layers = [list(automaton.start)]
+        arcs: list[list[list[tuple[int, int, float]]]] = []
+        for position, size in enumerate(sizes):
+            after: dict[Hashable, int] = {}
+            arcs.append(
+                [
+                    [
+                        (x, after.setdefault(state, len(after)), cost)
+                        for x in range(size)
+                        for state, cost in automaton.step(position, before, x)
+                    ]
+                    for before in layers[-1]
+                ]
+            )
+            layers.append(list(after))
+        rest = [
+            automaton.end(state) for state in layers[-1]
+        ]  # the cost after a state, in addition to its class
+        classes, n_after, tables = [0] * len(rest), 1, []
+        for size, found in zip(reversed(sizes), reversed(arcs), strict=True):
+            numbers: dict[frozenset[tuple[tuple[int, int], float]], int] = {}
+            classes_before = []
+            for steps in found:
+                least: dict[tuple[int, int], float] = {}
+                for x, state, cost in steps:
+                    place, total = (x, classes[state]), cost + rest[state]
+                    if total < least.get(place, math.inf):
+                        least[place] = total
+                classes_before.append(
+                    numbers.setdefault(frozenset(least.items()), len(numbers)) if least else -1
+                )
+            self.check_room(len(numbers) * size * n_after)
+            table = np.full((max(len(numbers), 1), size, n_after), np.inf)
+            for row, number in numbers.items():
+                for place, cost in row:
+                    table[number, *place] = cost
+            tables.append(table)
+            classes, n_after = classes_before, table.shape[0]
+            rest = [math.inf if number < 0 else 0.0 for number in classes]
+        costs = [cost + more for cost, more in zip(automaton.start.values(), rest, strict=True)]
+        tables[-1] = np.min(
+            tables[-1][classes] + np.reshape(costs, (-1, 1, 1)), axis=0, keepdims=True, initial=np.inf
+        )
+        return tables[::-1]
+
+
+def _product(tables: Sequence[Array]) -> Array:
+    """Return the least cost over the states of the automaton, for each labelling in C order."""
+    product = tables[0][0]
+    for table in tables[1:]:
+        product = np.min(product[:, :, None, None] + table, axis=1).reshape(-1, table.shape[2])
+    return product
+
+
+def factors_of(model: GraphicalModel) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Yield the variables and the table of each factor, and of each variable whose costs are not all 0."""
+    for u in range(model.n_variables):
+        if model.unary(u).any():
+            yield (u,), model.unary(u)
+    for a in range(model.n_factors):
+        factor = model.factor(a)
+        yield factor.variables, factor.table

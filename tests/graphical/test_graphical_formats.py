@@ -1,0 +1,507 @@
+"""Cost functions by keywords, clauses, quadratic functions and CFN files: against their definitions."""
+
+import io
+import itertools
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from graphical_models import SPECIAL, random_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutplane.exceptions import InvalidInputError
+from cutplane.graphical import (
+    GraphicalModel,
+    read_cfn,
+    read_qpbo,
+    read_wcnf,
+    read_wcsp,
+    write_cfn,
+    write_wcsp,
+)
+
+INF, TOP = math.inf, 10_000
+
+
+def gap(comparator, total, to):
+    """Return by how much a comparison is violated, as the format's description says."""
+    return {
+        "==": abs(to - total),
+        "<=": max(0, total - to),
+        "<": max(0, total - to + 1),
+        "!=": int(total == to),
+        ">": max(0, to - total + 1),
+        ">=": max(0, to - total),
+    }[comparator]
+
+
+def penalty(metric, cost, violation):
+    return {"hard": cost * (violation > 0), "quad": cost * violation**2}.get(metric, cost * violation)
+
+
+def outside(n, low, high):
+    return max(low - n, n - high, 0)
+
+
+def accepted(transitions, starts, ends, x):
+    states = set(starts)
+    for symbol in x:
+        states = {t for s, y, t in transitions if s in states and y == symbol}
+    return bool(states & set(ends))
+
+
+def least_run(transitions, starts, ends, x):
+    costs = dict(starts)
+    for symbol in x:
+        after = {}
+        for s, y, t, cost in transitions:
+            if s in costs and y == symbol:
+                after[t] = min(after.get(t, INF), costs[s] + cost)
+        costs = after
+    ends = dict(ends)
+    return min((cost + ends[s] for s, cost in costs.items() if s in ends), default=INF)
+
+
+class Draw:
+    """Random parameters of a cost function of four variables with three states."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def metric(self, *names):
+        return str(self.rng.choice(names or ("hard", "lin", "quad")))
+
+    def cost(self):
+        return int(self.rng.choice([1, 7, TOP]))
+
+    def integer(self, low, high):
+        return int(self.rng.integers(low, high))
+
+    def values(self):
+        return self.rng.permutation(3)[: self.integer(0, 4)].tolist()
+
+    def bounds(self, weights=0):
+        rows = []
+        for value in self.values():
+            low = self.integer(0, 3)
+            rows.append([value, low, low + self.integer(0, 3), *(self.integer(1, 9) for _ in range(weights))])
+        return rows
+
+
+def all_different(d):
+    metric, cost = d.metric(), d.cost()
+    return [metric, cost], lambda x: sum(penalty(metric, cost, max(x.count(v) - 1, 0)) for v in range(3))
+
+
+def soft_all_different(d):
+    metric, cost = d.metric("var", "dec", "decbi"), d.cost()
+    if metric == "var":
+        return [metric, cost], lambda x: cost * (4 - len(set(x)))
+    return [metric, cost], lambda x: cost * sum(a == b for a, b in itertools.combinations(x, 2))
+
+
+def cardinalities(d, *metrics):
+    metric, cost, rows = d.metric(*metrics), d.cost(), d.bounds()
+    return [metric, cost, rows], lambda x: sum(
+        penalty(metric, cost, outside(x.count(v), low, high)) for v, low, high in rows
+    )
+
+
+def weighted_cardinalities(d):
+    rows = d.bounds(weights=2)
+    return ["wdec", 1, rows], lambda x: sum(
+        a * max(low - x.count(v), 0) + b * max(x.count(v) - high, 0) for v, low, high, a, b in rows
+    )
+
+
+def among(d):
+    metric, cost, values, low = d.metric(), d.cost(), d.values(), d.integer(0, 4)
+    return [metric, cost, values, low, low + 1], lambda x: penalty(
+        metric, cost, outside(sum(a in values for a in x), low, low + 1)
+    )
+
+
+def soft_among(d):
+    cost, values, low = d.cost(), d.values(), d.integer(0, 4)
+    return [
+        "var",
+        cost,
+        low,
+        low + 1,
+        values,
+    ], lambda x: cost * outside(sum(a in values for a in x), low, low + 1)
+
+
+def variable_among(d):
+    cost, values = d.cost(), d.values()
+    return ["hard", cost, values], lambda x: cost * (sum(a in values for a in x[:3]) != x[3])
+
+
+def same(d):
+    metric, cost = d.metric(), d.cost()
+    return [metric, cost], lambda x: sum(
+        penalty(metric, cost, abs(x[:2].count(v) - x[2:].count(v))) for v in range(3)
+    )
+
+
+def same_cardinalities(d):
+    metric, cost, rows = d.metric(), d.cost(), d.bounds()
+    return (
+        [metric, cost, rows],
+        lambda x: (
+            sum(penalty(metric, cost, abs(x[:2].count(v) - x[2:].count(v))) for v in range(3))
+            + sum(
+                penalty(metric, cost, outside(half.count(v), low, high))
+                for half in (x[:2], x[2:])
+                for v, low, high in rows
+            )
+        ),
+    )
+
+
+def soft_same(d):
+    cost = d.cost()
+    return [
+        cost,
+        [0, 2],
+        [3, 1],
+    ], lambda x: cost * sum((Counter([x[0], x[2]]) - Counter([x[3], x[1]])).values())
+
+
+def overlap(d):
+    metric, cost, comparator, to = (
+        d.metric(),
+        d.cost(),
+        d.metric("==", "<=", "<", "!=", ">", ">="),
+        d.integer(0, 3),
+    )
+    return [metric, cost, comparator, to], lambda x: penalty(
+        metric, cost, gap(comparator, (x[0] == x[2] != 0) + (x[1] == x[3] != 0), to)
+    )
+
+
+def total(d):
+    metric, cost, comparator, to = (
+        d.metric(),
+        d.cost(),
+        d.metric("==", "<=", "<", "!=", ">", ">="),
+        d.integer(0, 9),
+    )
+    return [metric, cost, comparator, to], lambda x: penalty(metric, cost, gap(comparator, sum(x), to))
+
+
+def variable_total(d):
+    cost, comparator = d.cost(), d.metric("==", "<=", "<", "!=", ">", ">=")
+    return ["hard", cost, comparator], lambda x: cost * (gap(comparator, sum(x[:3]), x[3]) > 0)
+
+
+def largest(d):
+    default, rows = d.integer(0, 9), [[i, d.integer(0, 3), d.integer(0, 9)] for i in range(4)]
+    costs = {(i, v): cost for i, v, cost in rows}
+    return [default, rows], lambda x: max(costs.get((i, v), default) for i, v in enumerate(x))
+
+
+def soft_regular(d):
+    cost, steps = (
+        d.cost(),
+        [[d.integer(0, 3), d.integer(0, 3), d.integer(0, 3)] for _ in range(d.integer(1, 8))],
+    )
+    words = [y for y in itertools.product(range(3), repeat=4) if accepted(steps, [0], [1, 2], y)]
+    return ["var", cost, 3, [0], [1, 2], steps], lambda x: min(
+        (cost * sum(a != b for a, b in zip(x, y, strict=True)) for y in words), default=INF
+    )
+
+
+def regular(d):
+    steps = {(d.integer(0, 3), d.integer(0, 3), d.integer(0, 3)): d.integer(0, 5) for _ in range(12)}
+    steps = [[*key, cost] for key, cost in steps.items()]
+    return [3, [[0, 2], [1, 0]], [[2, 3], [1, 1]], steps], lambda x: least_run(
+        steps, [(0, 2), (1, 0)], [(2, 3), (1, 1)], x
+    )
+
+
+def knapsack_by_tuples(d):
+    capacity, rows = d.integer(-2, 8), [[i, v, d.integer(-2, 6)] for i in range(4) for v in d.values()]
+    weights = {(i, v): weight for i, v, weight in rows}
+    return [
+        capacity,
+        rows,
+    ], lambda x: 0 if sum(weights.get(item, 0) for item in enumerate(x)) >= capacity else INF
+
+
+FUNCTIONS = {
+    "walldiff": all_different,
+    "salldiff": soft_all_different,
+    "wgcc": cardinalities,
+    "sgccdp": lambda d: cardinalities(d, "var"),
+    "sgcc": weighted_cardinalities,
+    "wamong": among,
+    "samong": soft_among,
+    "wvaramong": variable_among,
+    "wsame": same,
+    "wsamegcc": same_cardinalities,
+    "ssame": soft_same,
+    "woverlap": overlap,
+    "wsum": total,
+    "wvarsum": variable_total,
+    "max": largest,
+    "sregular": soft_regular,
+    "wregular": regular,
+    "knapsackv": knapsack_by_tuples,
+}
+
+
+def wcsp_words(keyword, parameters):
+    """Write parameters with the lengths of the lists in front."""
+    if keyword == "ssame":
+        return [parameters[0], 2, 2, *parameters[1], *parameters[2]]
+    words = []
+    for value in parameters:
+        words += [len(value), *np.ravel(value).tolist()] if isinstance(value, list) else [value]
+    return words
+
+
+def assert_energies(model, energy, sizes, top=INF):
+    for x in itertools.product(*map(range, sizes)):
+        expected, found = energy(x), model.energy(model.complete(x))
+        if expected < top:
+            assert found == pytest.approx(expected), x
+        else:
+            assert found >= top, x
+
+
+@settings(max_examples=8, deadline=None)
+@pytest.mark.parametrize("keyword", FUNCTIONS)
+@given(seed=st.integers(0, 2**32))
+def test_a_function_by_keyword_costs_as_defined(keyword, seed):
+    parameters, energy = FUNCTIONS[keyword](Draw(seed))
+    words = " ".join(map(str, wcsp_words(keyword, parameters)))
+    wcsp = f"t 4 3 1 {TOP}\n3 3 3 3\n4 0 1 2 3 -1 {keyword} {words}\n"
+    assert_energies(read_wcsp(io.StringIO(wcsp)), energy, [3] * 4, TOP)
+    network = {
+        "problem": {"name": "t", "mustbe": f"<{TOP}.0"},
+        "variables": {name: 3 for name in "abcd"},
+        "functions": {"f": {"scope": list("abcd"), "type": keyword, "params": parameters}},
+    }
+    assert_energies(read_cfn(io.StringIO(json.dumps(network))), energy, [3] * 4, TOP)
+
+
+@pytest.mark.parametrize(
+    "words, energy",
+    [
+        ("2 0 1 -1 >= 1 1", lambda x, y: 0 if x >= y + 1 else 1 if y + 1 - x == 1 else INF),
+        ("2 0 1 -1 > 0 2", lambda x, y: 0 if x > y else y + 1 - x if y + 1 - x <= 2 else INF),
+        ("2 0 1 -1 <= 1 0", lambda x, y: 0 if x <= y + 1 else INF),
+        ("2 0 1 -1 < -1 9", lambda x, y: max(x - y + 2, 0)),
+        ("2 0 1 -1 = 1 1", lambda x, y: abs(x - y - 1) if abs(x - y - 1) <= 1 else INF),
+        ("2 0 1 -1 disj 2 1 9", lambda x, y: 0 if x >= y + 1 or y >= x + 2 else 9),
+        (
+            "2 0 1 -1 sdisj 1 1 2 1 3 4",
+            lambda x, y: (
+                INF
+                if y > 1 or (x < 2 and y < 1 and not (x >= y + 1 or y >= x + 1))
+                else 3 * (x == 2) + 4 * (y == 1)
+            ),
+        ),
+        ("2 0 1 -1 clique 1 2 0 1 1 2", lambda x, y: INF if x < 2 and y == 2 else 0),
+        ("2 0 1 -1 knapsack 3 2 1", lambda x, y: 0 if x == y == 1 else INF),
+        ("2 0 1 -1 knapsackp 3 2 1 2 2 3 1 0 1", lambda x, y: 0 if x == 2 or (x == 1 and y == 0) else INF),
+    ],
+)
+def test_a_function_of_two_variables_costs_as_defined(words, energy):
+    model = read_wcsp(io.StringIO(f"t 2 3 1 {TOP}\n3 3\n{words}\n"))
+    assert_energies(model, lambda x: energy(*x), [3, 3])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0, 3, TOP]))
+def test_few_tuples_of_many_variables_cost_as_written(seed, default):
+    """Also where the default is neither the least nor the largest cost."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(6).tolist()
+    tuples = {tuple(rng.integers(0, 3, 6).tolist()): int(rng.integers(0, 6)) for _ in range(6)}
+    rows = "\n".join(" ".join(map(str, [*key, cost])) for key, cost in tuples.items())
+    scope = " ".join(map(str, order))
+    model = read_wcsp(io.StringIO(f"t 6 3 1 {TOP}\n3 3 3 3 3 3\n6 {scope} {default} {len(tuples)}\n{rows}\n"))
+    assert model.table_sizes.sum() < 3**6
+    for x in [
+        *rng.integers(0, 3, (30, 6)).tolist(),
+        *([key[order.index(u)] for u in range(6)] for key in tuples),
+    ]:
+        expected = tuples.get(tuple(x[u] for u in order), default)
+        assert model.energy(model.complete(x)) == (expected if expected < TOP else INF)
+
+
+@pytest.mark.parametrize("text", ["p cnf 4 {count}\n{rows}", "p wcnf 4 {count} 90\n{rows}", "{rows}"])
+def test_violated_clauses_cost_their_weights(text):
+    rng = np.random.default_rng(3)
+    weighted, fixed = "p cnf" not in text, "p wcnf" in text
+    clauses = [
+        (int(rng.choice([1, 5, 90])), rng.choice([-4, -3, -2, -1, 1, 2, 3, 4], rng.integers(0, 9)).tolist())
+    ]
+    clauses += [(int(rng.choice([1, 5, 90])), (rng.permutation(4)[:k] + 1).tolist()) for k in range(5)]
+    hard = ["h " if w == 90 and weighted and not fixed else f"{w} " if weighted else "" for w, _ in clauses]
+    rows = "\n".join(h + " ".join(map(str, [*c, 0])) for h, (_, c) in zip(hard, clauses, strict=True))
+    model = read_wcnf(io.StringIO("c cnf\n" + text.format(count=len(clauses), rows=rows)))
+
+    def energy(x):
+        violated = [w for w, c in clauses if not any((v > 0) == x[abs(v) - 1] for v in c)]
+        return sum((INF if w == 90 else w) if weighted else 1 for w in violated)
+
+    assert_energies(model, energy, [2] * 4)
+
+
+def test_long_clauses_need_no_large_tables():
+    n = 200
+    text = f"p wcnf {n} 2 9\n9 {' '.join(map(str, range(1, n + 1)))} 0\n4 {' '.join(str(-u) for u in range(1, n + 1))} 0\n"
+    model = read_wcnf(io.StringIO(text))
+    assert model.table_sizes.sum() < 10 * 2 * n
+    labelling = np.zeros(n, dtype=int)
+    assert model.energy(model.complete(labelling)) == INF
+    assert model.energy(model.complete(labelling + 1)) == 4.0
+    labelling[7] = 1
+    assert model.energy(model.complete(labelling)) == 0.0
+
+
+@pytest.mark.parametrize("n", [3, -3])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_quadratic_functions_are_those_of_the_file(n, sign):
+    W = np.array([[1.5, -2.0, 0.0], [-2.0, 0.25, 1e-3], [0.0, 1e-3, -7.0]])
+    rows = [f"{i + 1} {j + 1} {W[i, j]}" for i in range(3) for j in range(i, 3) if W[i, j]]
+    model = read_qpbo(io.StringIO(f"{n} {sign * len(rows)}\n" + "\n".join(rows)))
+    values = np.array([0, 1] if n > 0 else [1, -1])
+    assert_energies(model, lambda x: sign * values[list(x)] @ W @ values[list(x)], [2] * 3)
+
+
+@pytest.mark.parametrize("hard", [0.0, 0.4])
+@pytest.mark.parametrize("seed", range(5))
+def test_random_models_come_back_from_cfn_and_wcsp_files(seed, hard):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, hard=hard)
+    cfn, wcsp = io.StringIO(), io.StringIO()
+    write_cfn(model, cfn, precision=9)
+    offset = write_wcsp(model, wcsp, precision=9)
+    networks = read_cfn(io.StringIO(cfn.getvalue())), read_wcsp(io.StringIO(wcsp.getvalue()))
+    for x in rng.integers(0, model.cardinalities, (30, model.n_variables)):
+        energy = model.energy(x)
+        assert networks[0].energy(networks[0].complete(x)) == pytest.approx(energy, abs=1e-7)
+        found = networks[1].energy(networks[1].complete(x))
+        assert offset + 1e-9 * found == pytest.approx(energy, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_models_come_back_from_cfn_and_wcsp_files(name):
+    model = SPECIAL[name]
+    cfn, wcsp = io.StringIO(), io.StringIO()
+    write_cfn(model, cfn)
+    offset = write_wcsp(model, wcsp, precision=6)
+    networks = read_cfn(io.StringIO(cfn.getvalue())), read_wcsp(io.StringIO(wcsp.getvalue()))
+    best = [network.map() for network in (model, *networks)]
+    assert best[1].energy == pytest.approx(best[0].energy, abs=1e-4)
+    assert offset + 1e-6 * best[2].energy == pytest.approx(best[0].energy, abs=1e-4)
+
+
+def test_a_cfn_file_needs_no_quotes_commas_or_names():
+    plain = (
+        "{problem {t <9.0}\n# a comment\n variables [[a b] 2 -2] functions [{scope [0 1] costs [1 2 3 4.5]} "
+    )
+    plain += (
+        "g {scope [0 2] defaultcost 1 costs [b 1 -2]} {scope [2 1] costs f} f {scope [1 2] costs [0 1 2 8]}]}"
+    )
+    model = read_cfn(io.StringIO(plain))
+    first, f = [[1, 2], [3, 4.5]], [[0, 1], [2, 8]]
+    assert_energies(
+        model,
+        lambda x: first[x[0]][x[1]] + (-2 if x[0] == x[2] == 1 else 1) + f[x[2]][x[1]] + f[x[1]][x[2]],
+        [2] * 3,
+    )
+
+
+def test_a_cfn_file_may_maximise():
+    text = '{"problem": {"name": "t", "mustbe": ">1.0"}, "variables": {"x": 3}, "functions": {"f": '
+    text += '{"scope": ["x"], "costs": [-50, 2, 3.5]}}}'
+    result = read_cfn(io.StringIO(text)).map()
+    assert result.labelling.tolist() == [2] and result.energy == -3.5
+    assert read_cfn(io.StringIO(text)).unary(0).tolist() == [INF, -2.0, -3.5]
+
+
+CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
+"variables": {"x": ["a", "b"], "y": 2},
+"functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4]},
+"g": {"scope": ["x"], "defaultcost": 0, "costs": ["a", 1]},
+"h": {"scope": ["x", "y"], "type": "wsum", "params": {"metric": "hard", "cost": 9, "comparator": "<=", "to": 1}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, line, fragment",
+    [
+        ('"f": {', '"f": {{', 1, "a bracket is not closed"),
+        ("}}}}", "}}}}}", 5, "'}' closes nothing"),
+        ('"mustbe": "<9.0"', "", 1, "one bound"),
+        ("<9.0", "<nine", 1, "the bound, a finite number"),
+        ('"y": 2', '"x": 2', 2, "'x' is defined twice"),
+        ('"y": 2', '"y": 0', 2, "at least one state"),
+        ('"y": 2', '"y": 9999999999', 2, "more than"),
+        ('["a", "b"]', '["a", "a"]', 2, "none twice"),
+        ('["x", "y"], "costs"', '["x", "z"], "costs"', 3, "no variable 'z'"),
+        ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "a variable twice"),
+        ("3, 4]", "3]", 3, "expected 4 costs"),
+        ("3, 4]", "3, four]", 3, "'four'"),
+        ('["a", 1]', '["c", 1]', 4, "variable 0 has no state 'c'"),
+        ('["a", 1]', '["a", 1, "b"]', 4, "rows of 1 states and a cost"),
+        ('["a", 1]', '"k"', 4, "no function 'k'"),
+        ('["a", 1]', '"f"', 4, "other numbers of states"),
+        ('"defaultcost"', '"default"', 4, "expected a function with a scope"),
+        ("wsum", "sgrammar", 5, "not supported"),
+        ('"to": 1', '"to": 1.5', 5, "an integer"),
+        ('"to": 1', '"to": 1, "max": 3', 5, "more parameters"),
+        (', "to": 1', "", 5, "expected the right-hand side"),
+        ('"hard"', '"soft"', 5, "one of hard, lin, quad"),
+        ('"<9.0"', '">9.0"', 5, "only possible where the file says to minimise"),
+    ],
+)
+def test_what_is_wrong_with_a_cfn_file_is_said_with_its_line(old, new, line, fragment):
+    assert old in CFN
+    with pytest.raises(InvalidInputError) as caught:
+        read_cfn(io.StringIO(CFN.replace(old, new, 1)))
+    assert str(caught.value).startswith(f"the file, line {line}: ") and fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read, text, line, fragment",
+    [
+        (read_wcnf, "p cnf 2 1\n1 3 0", 2, "the literal 3"),
+        (read_wcnf, "p cnf 2 2\n1 2 0", 2, "there are 1 clauses"),
+        (read_wcnf, "p dnf 2 2\n1 2 0", 1, "one of cnf, wcnf"),
+        (read_wcnf, "p wcnf 2 1 9\n-1 2 0", 2, "at least 0"),
+        (read_wcnf, "p cnf 2 1\n1 2", 2, "ends too early"),
+        (read_wcnf, "p cnf 9999999999 0", 1, "more than"),
+        (read_qpbo, "2 1\n1 3 1", 2, "a variable is 3"),
+        (read_qpbo, "2 1\n1 2 inf", 2, "must be finite"),
+        (read_qpbo, "2 2\n1 2 1", 2, "6 words should follow"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 >= 0 0", 3, "has 2 variables, not 3"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 woverlap hard 1 == 0", 3, "same length"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 ssame 1 1 1 0 0", 3, "none twice"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n2 0 1 -1 ssame 1 1 1 0 2", 3, "the variable 2 is not one"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sgcc var 1 1 0 0 1", 3, "use 'dec'"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sregular var 1 2 1 0 1 1 1 0 0 2", 3, "2 states"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 wregular 1 1 0 -4 1 0 0 0", 3, "a cost is -4"),
+        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 knapsackv 1 1 5 1 1", 3, "the weight of the variable 5"),
+    ],
+)
+def test_what_is_wrong_with_other_files_is_said_with_its_line(read, text, line, fragment):
+    with pytest.raises(InvalidInputError) as caught:
+        read(io.StringIO(text))
+    assert str(caught.value).startswith(f"the file, line {line}: ") and fragment in str(caught.value)
+
+
+def test_what_no_file_can_hold_is_refused():
+    with pytest.raises(InvalidInputError, match=r"sum to .* reduce precision"):
+        write_wcsp(GraphicalModel([2], [((0,), [0.0, 1e9])]), io.StringIO(), precision=15)
+    for write in (write_cfn, write_wcsp):
+        with pytest.raises(InvalidInputError, match="precision must be at most 15"):
+            write(GraphicalModel([2]), io.StringIO(), precision=16)
