@@ -1,9 +1,11 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
+from cutplane.graphical.conversions import from_networkx, from_pgmpy
 from cutplane.graphical.factor_graph import Factor
 from cutplane.graphical.files.boolean import read_qpbo, read_wcnf
 from cutplane.graphical.files.cfn import read_cfn, write_cfn
-from cutplane.graphical.files.uai import read_uai, write_uai
+from cutplane.graphical.files.opengm import read_opengm
+from cutplane.graphical.files.uai import read_evidence, read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
 from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
@@ -26,9 +28,13 @@ __all__ = [
     "Reparametrization",
     "TreeLagrangian",
     "chain",
+    "from_networkx",
+    "from_pgmpy",
     "grid",
     "potts",
     "read_cfn",
+    "read_evidence",
+    "read_opengm",
     "read_qpbo",
     "read_uai",
     "read_wcnf",

@@ -278,7 +278,7 @@ def slow_evidence(text: str) -> Energy:
     """Read an evidence file for the UAI model."""
     words = Words(text)
     sizes, energy = slow_uai(UAI)
-    if len(words) % 2 == 0:
+    if text.split()[:1] != [f"{(len(words) - 1) / 2:g}"]:
         demand(words.integer() == 1)
     seen: dict[int, int] = {}
     for _ in range(words.integer()):
@@ -309,8 +309,8 @@ def slow_wcsp(text: str) -> Energy:
         costs: dict[tuple[int, ...], int] = {}
         if n_tuples < 0:
             demand(-n_tuples <= len(shared))
-            then, shape_then, costs = shared[-n_tuples - 1]
-            demand(then == default and shape_then == shape)
+            default, shape_then, costs = shared[-n_tuples - 1]
+            demand(shape_then == shape)
         demand(n_tuples <= len(words))
         for _ in range(n_tuples):
             key = tuple(words.integer(0, size) for size in shape)

@@ -333,12 +333,12 @@ WCSP_ERRORS = [
 ]
 EVIDENCE_ERRORS = [
     ("", 1, "the number of samples should follow"),
-    ("2\n1 0 0\n1 0 1 9", 1, "there are 2 samples"),
-    ("2\n0 0\n", 2, "ends too early; an observed variable should follow"),
+    ("2\n1 0 0\n1 0 1", 1, "there are 2 samples"),
+    ("2\n0 1\n", 2, "ends too early; an observed variable should follow"),
     ("1\n5 0", 2, "an observed variable is 5"),
     ("1\n1 3", 2, "the state of variable 1 is 3, but must be at least 0 and less than 3"),
     ("2 1 0\n1 2", 2, "the variable 1 is observed twice"),
-    ("1 1 0 1 2", 1, "'1' follows the evidence"),
+    ("1 1 0 1 2", 1, "'2' follows the evidence"),
 ]
 READ = {
     "uai": read_uai,

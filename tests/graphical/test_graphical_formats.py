@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import (
     GraphicalModel,
+    from_networkx,
+    from_pgmpy,
     read_cfn,
+    read_opengm,
     read_qpbo,
     read_wcnf,
     read_wcsp,
@@ -356,7 +360,8 @@ def test_violated_clauses_cost_their_weights(text):
 
 def test_long_clauses_need_no_large_tables():
     n = 200
-    text = f"p wcnf {n} 2 9\n9 {' '.join(map(str, range(1, n + 1)))} 0\n4 {' '.join(str(-u) for u in range(1, n + 1))} 0\n"
+    positive, negative = (" ".join(str(sign * u) for u in range(1, n + 1)) for sign in (1, -1))
+    text = f"p wcnf {n} 2 9\n9 {positive} 0\n4 {negative} 0\n"
     model = read_wcnf(io.StringIO(text))
     assert model.table_sizes.sum() < 10 * 2 * n
     labelling = np.zeros(n, dtype=int)
@@ -432,7 +437,8 @@ CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
 "variables": {"x": ["a", "b"], "y": 2},
 "functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4]},
 "g": {"scope": ["x"], "defaultcost": 0, "costs": ["a", 1]},
-"h": {"scope": ["x", "y"], "type": "wsum", "params": {"metric": "hard", "cost": 9, "comparator": "<=", "to": 1}}}}
+"h": {"scope": ["x", "y"], "type": "wsum",
+      "params": {"metric": "hard", "cost": 9, "comparator": "<=", "to": 1}}}}
 """
 
 
@@ -440,9 +446,9 @@ CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
     "old, new, line, fragment",
     [
         ('"f": {', '"f": {{', 1, "a bracket is not closed"),
-        ("}}}}", "}}}}}", 5, "'}' closes nothing"),
+        ("}}}}", "}}}}}", 6, "'}' closes nothing"),
         ('"mustbe": "<9.0"', "", 1, "one bound"),
-        ("<9.0", "<nine", 1, "the bound, a finite number"),
+        ("<9.0", "<nine", 1, "expected one bound"),
         ('"y": 2', '"x": 2', 2, "'x' is defined twice"),
         ('"y": 2', '"y": 0', 2, "at least one state"),
         ('"y": 2', '"y": 9999999999', 2, "more than"),
@@ -451,16 +457,16 @@ CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
         ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "a variable twice"),
         ("3, 4]", "3]", 3, "expected 4 costs"),
         ("3, 4]", "3, four]", 3, "'four'"),
-        ('["a", 1]', '["c", 1]', 4, "variable 0 has no state 'c'"),
+        ('["a", 1]', '["c", 1]', 4, "no state 'c'"),
         ('["a", 1]', '["a", 1, "b"]', 4, "rows of 1 states and a cost"),
-        ('["a", 1]', '"k"', 4, "no function 'k'"),
+        ('["a", 1]', '"k"', 4, 'no function "k"'),
         ('["a", 1]', '"f"', 4, "other numbers of states"),
         ('"defaultcost"', '"default"', 4, "expected a function with a scope"),
-        ("wsum", "sgrammar", 5, "not supported"),
-        ('"to": 1', '"to": 1.5', 5, "an integer"),
-        ('"to": 1', '"to": 1, "max": 3', 5, "more parameters"),
-        (', "to": 1', "", 5, "expected the right-hand side"),
-        ('"hard"', '"soft"', 5, "one of hard, lin, quad"),
+        ("wsum", "sgrammar", 6, "not supported"),
+        ('"to": 1', '"to": 1.5', 6, "an integer"),
+        ('"to": 1', '"to": 1, "max": 3', 6, "more parameters"),
+        (', "to": 1', "", 6, "expected the right-hand side"),
+        ('"hard"', '"soft"', 6, "one of hard, lin, quad"),
         ('"<9.0"', '">9.0"', 5, "only possible where the file says to minimise"),
     ],
 )
@@ -505,3 +511,96 @@ def test_what_no_file_can_hold_is_refused():
     for write in (write_cfn, write_wcsp):
         with pytest.raises(InvalidInputError, match="precision must be at most 15"):
             write(GraphicalModel([2]), io.StringIO(), precision=16)
+
+
+def test_models_of_opengm_are_sums_of_their_functions(tmp_path):
+    """Functions of each kind, as OpenGM writes them: the first coordinate of a table changes fastest."""
+    h5py = pytest.importorskip("h5py")
+    table = np.arange(12.0).reshape(2, 3, 2)
+    functions = {
+        0: ([3, 2, 3, 2, 1, 3], [*table.ravel(order="F"), 7, 8, 9]),
+        2: ([2, 3], [0.5]),
+        3: ([3, 3], [1.0, 4.0]),
+        4: ([2, 3], [0.25]),
+        5: ([3, 3], [2.0, 3.0]),
+        6: ([2, 3], [10.0, 20.0]),
+        7: ([3, 2, 3, 2], [30.0, 40.0]),
+    }
+    factors = [(0, 0, [0, 1, 2]), (1, 0, [1]), (0, 1, [0, 1]), (0, 2, [1, 3]), (0, 3, [0, 1]), (0, 4, [1, 3])]
+    factors += [(0, 5, [0, 1]), (0, 6, [0, 1, 2])]
+    kinds = list(functions)
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        group = file.create_group("gm")
+        counts = [x for kind in kinds for x in (16000 + kind, 2 if kind == 0 else 1)]
+        group["header"] = np.array([2, 0, 4, len(factors), len(kinds), *counts, 1], dtype=np.uint64)
+        group["numbers-of-states"] = np.array([2, 3, 2, 3], dtype=np.uint64)
+        for kind, (indices, values) in functions.items():
+            part = group.create_group(f"function-id-{16000 + kind}")
+            part["indices"], part["values"] = np.array(indices, dtype=np.uint64), np.array(values)
+        flat = [x for number, kind, scope in factors for x in (number, kind, len(scope), *scope)]
+        group["factors"] = np.array(flat, dtype=np.uint64)
+
+    def energy(x):
+        a, b, c, d = x
+        return (
+            table[a, b, c]
+            + [7, 8, 9][b]
+            + 0.5 * abs(a - b)
+            + 4.0 * min(abs(b - d), 1)
+            + 0.25 * (a - b) ** 2
+            + 3.0 * min((b - d) ** 2, 2)
+            + (10.0 if a == b else 20.0)
+            + (30.0 if a == b == c else 40.0)
+        )
+
+    assert_energies(read_opengm(tmp_path / "model.h5"), energy, [2, 3, 2, 3])
+    with pytest.raises(InvalidInputError, match="there is no group 'model'; groups are 'gm'"):
+        read_opengm(tmp_path / "model.h5", "model")
+    with h5py.File(tmp_path / "model.h5", "a") as file:
+        file["gm/factors"][4] = 9
+    with pytest.raises(InvalidInputError, match=r"a factor has the variables \[0, 9, 2\]"):
+        read_opengm(tmp_path / "model.h5")
+    (tmp_path / "text.h5").write_text("MARKOV")
+    with pytest.raises(InvalidInputError, match="is not a model of OpenGM"):
+        read_opengm(tmp_path / "text.h5")
+
+
+class Graph:
+    """The part of a graph of networkx that is read."""
+
+    def __init__(self, nodes, edges, directed):
+        self.nodes, self._edges, self._directed = nodes, edges, directed
+
+    def is_directed(self):
+        return self._directed
+
+    def edges(self, data):
+        return [(u, v, attributes) for (u, v), attributes in self._edges.items()]
+
+
+class Nodes(dict):
+    def __call__(self, data):
+        return self.items()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_graphs_of_networkx_have_the_energies_of_their_nodes_and_edges(directed):
+    edges = {("b", "a"): {"energies": [[1, 2], [3, 4], [5, 6]] if directed else [[1, 3, 5], [2, 4, 6]]}}
+    nodes = Nodes(a={"energies": [0, 10]}, b={"energies": [0, 20, 40]})
+    model = from_networkx(Graph(nodes, edges, directed))
+    table = np.array([[1, 2], [3, 4], [5, 6]])
+    assert_energies(model, lambda x: 10 * x[0] + 20 * x[1] + table[x[1], x[0]], [2, 3])
+    with pytest.raises(InvalidInputError, match="node 'a' has no attribute 'costs'"):
+        from_networkx(Graph(nodes, edges, directed), "costs")
+
+
+def test_bayesian_networks_of_pgmpy_have_the_energies_of_their_probabilities():
+    factor = SimpleNamespace(variables=["y", "x"], values=np.array([[0.5, 0.25], [0.5, 0.0], [0.0, 0.75]]))
+    network = SimpleNamespace(nodes=["x", "y"], cpds=[SimpleNamespace(to_factor=lambda: factor)])
+    with np.errstate(divide="ignore"):
+        assert_energies(from_pgmpy(network), lambda x: -np.log(factor.values[x[1], x[0]]), [2, 3])
+    factor.values[0, 0] = -1
+    with pytest.raises(InvalidInputError, match="not at least 0"):
+        from_pgmpy(network)
+    with pytest.raises(InvalidInputError, match="Expected a model of pgmpy"):
+        from_pgmpy(SimpleNamespace(nodes=[]))

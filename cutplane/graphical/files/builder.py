@@ -81,10 +81,13 @@ class ModelBuilder:
         """
         shape = self.shape(scope)
         if len(scope) < 4 or math.prod(shape) <= states.size + costs.size:
-            self.check_room(math.prod(shape))
-            strides = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1][: len(shape)]
-            table = np.full(math.prod(shape), default)
-            table[states @ strides] = costs
+            size = math.prod(shape)
+            self.check_room(size)
+            table, place, stride = np.full(size, default), np.zeros(costs.size, dtype=np.int64), size
+            for column, k in enumerate(shape):
+                stride //= k
+                place = place + stride * states[:, column]
+            table[place] = costs
             self.add(scope, table.reshape(shape))
             return
         ends = dict(zip(map(tuple, states.tolist()), costs.tolist(), strict=True))

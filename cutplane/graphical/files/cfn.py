@@ -23,83 +23,88 @@ _NAMES = frozenset(
     "defaultcost tuples capacity weights weightedvalues rhs".split()
 )
 """Names of parameters, which a file may leave out because their order is fixed."""
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _FOR_EACH = frozenset(["clique", "knapsack", "knapsackp"])
 """Keywords whose second parameter is a list with an element for each variable."""
 
 
-class _Node(list[Any]):
-    """A list of words and lists, and the number of the word with which it begins."""
+class _List(list[Any]):
+    """A list of words and lists, its place in the text, and errors about it."""
 
-    def __init__(self, at: int) -> None:
+    __slots__ = "_name", "_text", "start"
+
+    def __init__(self, name: str, text: str, start: int) -> None:
         super().__init__()
-        self.at = at
+        self._name, self._text, self.start = name, text, start
 
+    def new(self, start: int) -> _List:
+        """Return an empty list of the same text."""
+        return _List(self._name, self._text, start)
 
-class _Words:
-    """The words of a file; a word in lists is given by its number."""
+    def word(self, i: int, what: str) -> str:
+        """Return the word at place i; `what` says in an error what was expected."""
+        if isinstance(self[i], _List):
+            self.fail(f"expected {what}, got a list", i)
+        return self[i].strip('"')
 
-    def __init__(self, path_or_file: PathOrFile) -> None:
-        self.name, text = read_text(path_or_file)
-        text = re.sub(r"^#.*", lambda found: " " * len(found[0]), text, flags=re.MULTILINE)
-        self._text = text
-        found = list(_WORD.finditer(text))
-        self.words = [match[0].strip('"') for match in found]
-        self._starts = [match.start() for match in found]
-        self._is_bracket = [match[0] in "{}[]" for match in found]
-
-    def tree(self) -> _Node:
-        """Return the words as nested lists."""
-        stack = [_Node(0)]
-        for i, (word, is_bracket) in enumerate(zip(self.words, self._is_bracket, strict=True)):
-            if not is_bracket:
-                stack[-1].append(i)
-            elif word in "{[":
-                stack[-1].append(_Node(i))
-                stack.append(stack[-1][-1])
-            elif len(stack) > 1:
-                stack.pop()
-            else:
-                self.fail(f"{word!r} closes nothing", i)
-        if len(stack) > 1:
-            self.fail("a bracket is not closed", stack[-1].at)
-        return stack[0]
-
-    def word(self, node: Any, name: str) -> str:
-        """Return a word."""
-        if isinstance(node, _Node):
-            self.fail(f"expected {name}, got a list", node)
-        return self.words[node]
-
-    def number(self, node: Any, name: str, skip: int = 0) -> float:
-        """Return a finite number, which follows so many characters of a word."""
-        word = self.word(node, name)
-        try:
-            value = float(word[skip:].replace("_", "?"))
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            self.fail(f"expected {name}, a finite number, got {word[:40]!r}", node)
+    def number(self, i: int, what: str) -> float:
+        """Return the finite number at place i."""
+        word = self.word(i, what)
+        if not _NUMBER.fullmatch(word) or not math.isfinite(value := float(word)):
+            self.fail(f"expected {what}, a finite number, got {word[:40]!r}", i)
         return value
 
-    def integer(self, node: Any, name: str) -> int:
-        """Return an integer."""
-        value = self.number(node, name)
+    def integer(self, i: int, what: str) -> int:
+        """Return the integer at place i."""
+        value = self.number(i, what)
         if value != int(value):
-            self.fail(f"expected {name}, an integer, got {self.words[node][:40]!r}", node)
+            self.fail(f"expected {what}, an integer, got {self[i][:40]}", i)
         return int(value)
 
-    def is_number(self, node: Any) -> bool:
-        return not isinstance(node, _Node) and self.words[node][:1] in "0123456789-.+"
+    def numbers(self, what: str) -> Array:
+        """Return all words as numbers."""
+        return np.array([self.number(i, what) for i in range(len(self))])
 
-    def fail(self, reason: str, node: Any = None) -> NoReturn:
-        """Raise `InvalidInputError` about a word or a list."""
-        at = node.at if isinstance(node, _Node) else node
-        where = (
-            len(self._text)
-            if at is None or not self._starts
-            else self._starts[min(at, len(self._starts) - 1)]
-        )
-        raise InvalidInputError(f"{self.name}, line {self._text.count(chr(10), 0, where) + 1}: {reason}.")
+    def flat(self) -> _List:
+        """Return the words of this list and of the lists in it."""
+        words = self.new(self.start)
+        for part in self:
+            words += part.flat() if isinstance(part, _List) else [part]
+        return words
+
+    def fail(self, reason: str, i: int = 0) -> NoReturn:
+        """Raise `InvalidInputError` about the word or list at place i."""
+        place, depth = self.start, 0
+        for match in _WORD.finditer(self._text, self.start):
+            if depth == 1 and match[0] not in "}]":
+                i -= 1
+            depth += (match[0] in "{[") - (match[0] in "}]")
+            if i < 0 or depth == 0:
+                place = match.start()
+                break
+        raise InvalidInputError(f"{self._name}, line {self._text.count(chr(10), 0, place) + 1}: {reason}.")
+
+
+def _parse(path_or_file: PathOrFile) -> _List:
+    """Return the words of a file as nested lists; equal words are one object, to save memory."""
+    name, text = read_text(path_or_file)
+    text = re.sub(r"^#.*", lambda found: " " * len(found[0]), text, flags=re.MULTILINE)
+    found, stack, words = _List(name, text, 0), [], {}
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word in "{[":
+            stack.append(found)
+            found = found.new(match.start())
+            stack[-1].append(found)
+        elif word not in "}]":
+            found.append(words.setdefault(word, word))
+        elif stack:
+            found = stack.pop()
+        else:
+            found.new(match.start()).fail(f"{word!r} closes nothing")
+    if stack:
+        found.fail("a bracket is not closed", -1)
+    return found
 
 
 def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
@@ -146,23 +151,20 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     >>> model.energy([0, 1]), model.energy([1, 1])
     (-1.5, inf)
     """
-    words = _Words(path_or_file)
-    parts = [
-        node for top in words.tree() if isinstance(top, _Node) for node in top if isinstance(node, _Node)
-    ]
+    text = _parse(path_or_file)
+    parts = [part for top in text if isinstance(top, _List) for part in top if isinstance(part, _List)]
     if len(parts) != 3:
-        words.fail(f"expected an object with problem, variables and functions, got {len(parts)} lists")
-    network = _Network(words, *parts)
-    builder = ModelBuilder([len(states) for states in network.states], words.fail)
-    tables = [table for function in network.functions if (table := network.table(function))]
+        text.fail(f"expected an object with problem, variables and functions, got {len(parts)} lists")
+    network = _Network(*parts)
+    builder = ModelBuilder([len(states) for states in network.states], text.fail)
+    tables = [network.table(function) for function in network.functions if "type" not in function.fields]
     bound = network.bound - sum(table.least for table in tables)  # of what a cost is above the least one
-    for table in tables:
-        costs = table.costs.copy()
-        costs[costs - table.least >= bound] = np.inf
-        if table.states is None:
-            builder.add(table.scope, costs.reshape(builder.shape(table.scope)))
+    for scope, states, costs in tables:
+        costs = np.where(costs - costs.min() >= bound, np.inf, costs)
+        if states is None:
+            builder.add(scope, costs.reshape(builder.shape(scope)))
         else:
-            builder.add_tuples(table.scope, costs[0], table.states, costs[1:])
+            builder.add_tuples(scope, costs[0], states, costs[1:])
     for function in network.functions:
         if "type" in function.fields:
             network.add_global(function, builder, bound)
@@ -170,7 +172,7 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
 
 
 class _Function(NamedTuple):
-    node: _Node
+    text: _List
     scope: tuple[int, ...]
     fields: dict[str, Any]
 
@@ -184,7 +186,7 @@ class _Table(NamedTuple):
 
     @property
     def least(self) -> float:
-        return float(self.costs.min(initial=0.0 if self.costs.size == 0 else math.inf))
+        return float(self.costs.min())
 
 
 class _Network:
@@ -201,197 +203,193 @@ class _Network:
     functions : list of _Function
     """
 
-    def __init__(self, words: _Words, problem: _Node, variables: _Node, functions: _Node) -> None:
-        self._words = words
-        bounds = [i for i in problem if not isinstance(i, _Node) and words.words[i][:1] in ("<", ">")]
-        if len(bounds) != 1:
-            words.fail('expected one bound, such as "mustbe": "<10.0"', problem)
-        self.sign = 1.0 if words.words[bounds[0]][0] == "<" else -1.0
-        self.bound = self.sign * words.number(bounds[0], "the bound", skip=1)
+    def __init__(self, problem: _List, variables: _List, functions: _List) -> None:
+        words = [problem.word(i, "a name or a bound") for i in range(len(problem))]
+        bounds = [i for i, word in enumerate(words) if word[:1] in ("<", ">")]
+        if len(bounds) != 1 or not _NUMBER.fullmatch(words[bounds[0]][1:]):
+            problem.fail('expected one bound, such as "mustbe": "<10.0"')
+        self.sign = 1.0 if words[bounds[0]][0] == "<" else -1.0
+        self.bound = self.sign * float(words[bounds[0]][1:])
         self._variables: dict[str, int] = {}
         self.states: list[dict[str, int]] = []
-        for name, node in self._named(
-            variables, lambda node: isinstance(node, _Node) or words.is_number(node)
-        ):
+        for name, i in _named(variables, _is_number):
             if name in self._variables:
-                words.fail(f"the variable {name!r} is defined twice", node)
+                variables.fail(f"the variable {name!r} is defined twice", i)
             if name:
                 self._variables[name] = len(self.states)
-            self.states.append(self._domain(node))
+            self.states.append(_domain(variables, i))
         self.functions: list[_Function] = []
-        self._tables: dict[str, _Function] = {}
-        for name, node in self._named(functions, lambda node: isinstance(node, _Node)):
-            self.functions.append(self._function(node))
+        self._by_name: dict[str, _Function] = {}
+        for name, i in _named(functions, lambda _: False):
+            self.functions.append(self._function(functions[i]))
             if name:
-                self._tables[name] = self.functions[-1]
+                self._by_name[name] = self.functions[-1]
 
-    def _named(self, nodes: _Node, is_value: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-        """Yield values with their names, "" for those that have none."""
-        name = ""
-        for node in nodes:
-            if is_value(node):
-                yield name, node
-                name = ""
-            elif isinstance(node, _Node) or name:
-                self._words.fail("expected a value of the name before", node)
-            else:
-                name = self._words.words[node]
-        if name:
-            self._words.fail(f"{name!r} has no value", nodes)
-
-    def _domain(self, node: Any) -> dict[str, int]:
-        if isinstance(node, _Node):
-            names = [self._words.word(i, "the name of a state") for i in node]
-        else:
-            size = abs(self._words.integer(node, "a number of states"))
-            if size > MAX_ENTRIES:
-                self._words.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", node)
-            names = list(map(str, range(size)))
-        if len(set(names)) != len(names) or not names:
-            self._words.fail("a variable must have at least one state, and none twice", node)
-        return {name: i for i, name in enumerate(names)}
-
-    def _function(self, node: _Node) -> _Function:
-        fields: dict[str, Any] = {}
-        for name, value in zip(node[::2], node[1::2], strict=False):
-            fields[self._words.word(name, "the name of a field").replace("params", "parameters")] = value
-        unknown = fields.keys() - {"scope", "defaultcost", "costs", "type", "parameters"}
-        if len(node) % 2 or unknown or not isinstance(fields.get("scope"), _Node):
-            self._words.fail("expected a function with a scope, and costs or a type and params", node)
-        return _Function(node, tuple(self.variable(i) for i in fields["scope"]), fields)
-
-    def variable(self, node: Any) -> int:
-        """Return the number of a variable that is given by its name or by its number."""
-        name = self._words.word(node, "a variable")
-        u = self._variables.get(name, -1)
-        if u < 0 and self._words.is_number(node):
-            u = self._words.integer(node, "a variable")
-        if not 0 <= u < len(self.states):
-            self._words.fail(f"there is no variable {name!r}", node)
-        return u
-
-    def _state(self, u: int, node: Any) -> int:
-        name = self._words.word(node, "a state")
-        x = self.states[u].get(name, -1)
-        if x < 0 and self._words.is_number(node):
-            x = self._words.integer(node, "a state")
-        if not 0 <= x < len(self.states[u]):
-            self._words.fail(f"variable {u} has no state {name!r}", node)
-        return x
-
-    def table(self, function: _Function) -> _Table | None:
-        """Return the costs of a function, None if it has a keyword."""
-        node, scope, fields = function
-        if "type" in fields:
-            return None
+    def _function(self, text: _List) -> _Function:
+        names = [text.word(i, "the name of a field") for i in range(0, len(text), 2)]
+        fields = dict(zip(names, text[1::2], strict=False))
+        fields["params"] = fields.pop("parameters", fields.get("params", text.new(text.start)))
+        unknown = fields.keys() - {"scope", "defaultcost", "costs", "type", "params"}
+        if len(text) % 2 or unknown or not isinstance(fields.get("scope"), _List):
+            text.fail("expected a function with a scope, and costs or a type and params")
+        scope = tuple(self.variable(fields["scope"], i) for i in range(len(fields["scope"])))
         if len(set(scope)) != len(scope):
-            self._words.fail("a function names a variable twice", node)
-        costs, sizes = fields.get("costs"), [len(self.states[u]) for u in scope]
-        if costs is not None and not isinstance(costs, _Node):
-            return self._shared(function, sizes)
-        default = fields.get("defaultcost")
-        if default is None:
-            if costs is None or len(costs) != math.prod(sizes):
-                self._words.fail(
-                    f"expected {math.prod(sizes)} costs, one for each tuple of states", costs or node
+            text.fail("a function names a variable twice")
+        return _Function(text, scope, fields)
+
+    def variable(self, text: _List, i: int) -> int:
+        """Return the number of a variable that is given by its name or by its number."""
+        return _numbered(text, i, "variable", self._variables, len(self.states))
+
+    def table(self, function: _Function) -> _Table:
+        """Return the costs of a function without a keyword."""
+        text, scope, fields = function
+        costs, sizes = fields.get("costs", text.new(text.start)), [len(self.states[u]) for u in scope]
+        if not isinstance(costs, _List):
+            other = self._by_name.get(costs.strip('"'))
+            if other is None or not isinstance(other.fields.get("costs"), _List):
+                text.fail(f"there is no function {costs} with a table to share")
+            if [len(self.states[u]) for u in other.scope] != sizes:
+                text.fail(f"the variables of the function {costs} have other numbers of states")
+            return self.table(other)._replace(scope=scope)
+        costs, width = costs.flat(), len(scope) + 1
+        if "defaultcost" not in fields:
+            if len(costs) != math.prod(sizes):
+                costs.fail(
+                    f"expected {math.prod(sizes)} costs, one for each tuple of states, got {len(costs)}"
                 )
-            return _Table(scope, None, self.sign * self._numbers(costs))
-        flat, width = _flat(costs or []), len(scope) + 1
-        if len(flat) % width:
-            self._words.fail(f"expected rows of {len(scope)} states and a cost", costs)
-        states = [self._state(scope[i % width], flat[i]) for i in range(len(flat)) if i % width < len(scope)]
-        values = self.sign * self._numbers([default, *flat[len(scope) :: width]])
-        return _Table(scope, np.array(states, dtype=np.int64).reshape(-1, len(scope)), values)
-
-    def _shared(self, function: _Function, sizes: list[int]) -> _Table:
-        name = self._words.word(function.fields["costs"], "the name of a function")
-        other = self._tables.get(name)
-        if other is None or not isinstance(other.fields.get("costs"), _Node):
-            self._words.fail(f"there is no function {name!r} with a table to share", function.node)
-        table = self.table(other)
-        if table is None or [len(self.states[u]) for u in other.scope] != sizes:
-            self._words.fail(
-                f"the variables of the function {name!r} have other numbers of states", function.node
-            )
-        return table._replace(scope=function.scope)
-
-    def _numbers(self, nodes: Sequence[Any]) -> Array:
-        return np.array([self._words.number(node, "a cost") for node in nodes])
+            return _Table(scope, None, self.sign * costs.numbers("a cost"))
+        if len(costs) % width:
+            costs.fail(f"expected rows of {len(scope)} states and a cost")
+        states = [
+            [
+                _numbered(costs, i + j, "state", self.states[u], len(self.states[u]))
+                for j, u in enumerate(scope)
+            ]
+            for i in range(0, len(costs), width)
+        ]
+        default = _single(text, fields["defaultcost"]).number(0, "a default cost")
+        values = [default, *(costs.number(i, "a cost") for i in range(width - 1, len(costs), width))]
+        return _Table(
+            scope, np.array(states, dtype=np.int64).reshape(-1, len(scope)), self.sign * np.array(values)
+        )
 
     def add_global(self, function: _Function, builder: ModelBuilder, bound: float) -> None:
         """Add a function with a keyword."""
-        node, scope, fields = function
-        keyword = self._words.word(fields["type"], "the keyword of a function")
+        text, scope, fields = function
+        keyword = str(fields["type"]).strip('"')
         if self.sign < 0.0:
-            self._words.fail(
-                f"the function {keyword!r} is only possible where the file says to minimise", node
-            )
-        given = _Parameters(self._words, self, scope, fields.get("parameters") or _Node(node.at), keyword)
+            text.fail(f"the function {keyword!r} is only possible where the file says to minimise")
+        given = _Parameters(self, function, keyword)
         add_function(
             Request(builder, scope, given, lambda cost: math.inf if cost >= bound else cost), keyword
         )
         given.finish()
 
 
+def _named(text: _List, is_value: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+    """Yield the names of values, "" where there is none, and their places; lists are values."""
+    name = ""
+    for i, part in enumerate(text):
+        if isinstance(part, _List) or is_value(part):
+            yield name, i
+            name = ""
+        elif name:
+            text.fail(f"{name!r} has no value", i)
+        else:
+            name = text.word(i, "a name")
+    if name:
+        text.fail(f"{name!r} has no value", len(text) - 1)
+
+
+def _single(text: _List, part: Any) -> _List:
+    """Return a list of one part of a list."""
+    single = text.new(text.start)
+    single.append(part)
+    return single
+
+
+def _is_number(word: str) -> bool:
+    return _NUMBER.fullmatch(word.strip('"')) is not None
+
+
+def _numbered(text: _List, i: int, what: str, numbers: dict[str, int], count: int) -> int:
+    """Return the number of a variable or of a state, which a word names."""
+    name = text.word(i, f"a {what}")
+    number = numbers.get(name, -1)
+    if number < 0 and _is_number(name):
+        number = text.integer(i, f"a {what}")
+    if not 0 <= number < count:
+        text.fail(f"there is no {what} {name!r}", i)
+    return number
+
+
+def _domain(text: _List, i: int) -> dict[str, int]:
+    """Return the numbers of the states of a variable by their names."""
+    if isinstance(text[i], _List):
+        names = [text[i].word(j, "the name of a state") for j in range(len(text[i]))]
+    else:
+        size = abs(text.integer(i, "a number of states"))
+        if size > MAX_ENTRIES:
+            text.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", i)
+        names = list(map(str, range(size)))
+    if len(set(names)) != len(names) or not names:
+        text.fail("a variable must have at least one state, and none twice", i)
+    return {name: j for j, name in enumerate(names)}
+
+
 class _Parameters:
     """The parameters of a function with a keyword, in their order; their names are skipped."""
 
-    def __init__(
-        self, words: _Words, network: _Network, scope: Sequence[int], node: _Node, keyword: str
-    ) -> None:
-        self._words, self._network, self._scope, self._node = words, network, scope, node
-        self._nodes = [i for i in node if isinstance(i, _Node) or words.words[i] not in _NAMES]
-        if keyword in _FOR_EACH and len(self._nodes) == 2 and isinstance(self._nodes[1], _Node):
-            self._nodes[1:] = self._nodes[1]
+    def __init__(self, network: _Network, function: _Function, keyword: str) -> None:
+        self._network, self._scope, params = network, function.scope, function.fields["params"]
+        if not isinstance(params, _List):
+            function.text.fail("expected a list of params")
+        self._params = params.new(params.start)
+        self._params += [part for part in params if isinstance(part, _List) or part.strip('"') not in _NAMES]
+        if keyword in _FOR_EACH and len(self._params) == 2 and isinstance(self._params[1], _List):
+            self._params[1:] = self._params[1]
 
     def keyword(self, name: str, allowed: Sequence[str]) -> str:
-        node = self._next(name)
-        word = self._words.word(node, name)
+        word = self._next(name).word(0, name)
         if word not in allowed:
-            self._words.fail(f"expected {name}, one of {', '.join(allowed)}, got {word!r}", node)
+            self.fail(f"expected {name}, one of {', '.join(allowed)}, got {word!r}")
         return word
 
     def cost(self, name: str) -> float:
-        return self._words.number(self._next(name), name)
+        return self._next(name).number(0, name)
 
     def count(self, name: str) -> int:
-        return self._words.integer(self._next(name), name)
+        return self._next(name).integer(0, name)
 
     def rows(self, name: str, kinds: str) -> list[Any]:
-        node = self._next(name)
-        flat, width = _flat(node) if isinstance(node, _Node) else [node], len(kinds)
+        flat, width = self._next(name).flat(), len(kinds)
         if len(flat) % width:
-            self._words.fail(f"expected {name}, rows of {width} numbers", node)
-        read = {"i": self._words.integer, "c": self._words.number}
-        values = [read[kinds[i % width]](part, name) for i, part in enumerate(flat)]
+            flat.fail(f"expected {name}, rows of {width} numbers")
+        read = {"i": flat.integer, "c": flat.number}
+        values = [read[kinds[i % width]](i, name) for i in range(len(flat))]
         return values if width == 1 else [tuple(values[i : i + width]) for i in range(0, len(values), width)]
 
     def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        lists = [self._next("a list of variables") for _ in range(2)]
-        first, second = ([self._network.variable(i) for i in _flat(node)] for node in lists)
+        lists = [self._next("a list of variables").flat() for _ in range(2)]
+        first, second = ([self._network.variable(part, i) for i in range(len(part))] for part in lists)
         if not {*first, *second} <= set(self._scope):
-            self._words.fail("the two lists name a variable that is not in the scope", self._node)
+            self.fail("the two lists name a variable that is not in the scope")
         return first, second
 
     def finish(self) -> None:
         """Fail if there are more parameters."""
-        if self._nodes:
-            self._words.fail("there are more parameters than the function has", self._nodes[0])
+        if self._params:
+            self.fail("there are more parameters than the function has")
 
     def fail(self, reason: str) -> NoReturn:
-        self._words.fail(reason, self._node)
+        self._params.fail(reason)
 
-    def _next(self, name: str) -> Any:
-        if not self._nodes:
-            self._words.fail(f"expected {name}", self._node)
-        return self._nodes.pop(0)
-
-
-def _flat(node: Any) -> list[Any]:
-    """Return the words of a list and of the lists in it."""
-    if not isinstance(node, list):
-        return [node]
-    return [word for part in node for word in (_flat(part) if isinstance(part, list) else [part])]
+    def _next(self, name: str) -> _List:
+        """Return a list of the next parameter."""
+        if not self._params:
+            self.fail(f"expected {name}")
+        return _single(self._params, self._params.pop(0))
 
 
 def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 6) -> None:

@@ -110,9 +110,14 @@ def read_uai(
     model = GraphicalModel(cardinalities, zip(scopes, tables, strict=True))
     if evidence is None:
         return model
-    return model.condition(
-        evidence if isinstance(evidence, Mapping) else _read_evidence(evidence, cardinalities)
-    )
+    if not isinstance(evidence, Mapping):
+        tokens = Tokens(evidence)
+        samples = _samples(tokens, cardinalities)
+        if len(samples) != 1:
+            tokens.position = 0
+            tokens.fail(f"there are {len(samples)} samples; condition the model on one of `read_evidence`")
+        evidence = samples[0]
+    return model.condition(evidence)
 
 
 def _energies(tokens: Tokens, count: int) -> Array:
@@ -136,20 +141,49 @@ def _energies(tokens: Tokens, count: int) -> Array:
     return energies
 
 
-def _read_evidence(path_or_file: PathOrFile, cardinalities: list[int]) -> dict[int, int]:
-    tokens = Tokens(path_or_file)
-    if len(tokens.words) % 2 == 0:
-        samples = tokens.integer("the number of samples")
-        if samples != 1:
-            tokens.fail(
-                f"there are {samples} samples of evidence; pass one as a dict {{variable: state}}", -1
-            )
-    evidence: dict[int, int] = {}
-    for _ in range(tokens.integer("the number of observed variables")):
-        u = tokens.integer("an observed variable", high=len(cardinalities))
-        if u in evidence:
-            tokens.fail(f"the variable {u} is observed twice", -1)
-        evidence[u] = tokens.integer(f"the state of variable {u}", high=cardinalities[u])
+def read_evidence(path_or_file: PathOrFile, model: GraphicalModel) -> list[dict[int, int]]:
+    """Read observed states from a file in the format of UAI evidence, for `GraphicalModel.condition`.
+
+    Parameters
+    ----------
+    path_or_file : str, Path, or file object
+        The number of observed variables, then pairs of a variable and its state; or first the number of
+        samples, then so many of these.
+    model : GraphicalModel
+
+    Returns
+    -------
+    list of dict
+        The state of each observed variable, for each sample.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is not in this format, or names a variable twice, or one or a state that the model lacks;
+        the message names the line.
+
+    Examples
+    --------
+    >>> import io
+    >>> from cutplane.graphical import GraphicalModel, read_evidence
+    >>> read_evidence(io.StringIO("2  1 0 1  2 0 0 1 2"), GraphicalModel([2, 3]))
+    [{0: 1}, {0: 0, 1: 2}]
+    """
+    return _samples(Tokens(path_or_file), model.cardinalities.tolist())
+
+
+def _samples(tokens: Tokens, cardinalities: list[int]) -> list[dict[int, int]]:
+    is_single = tokens.next_is(f"{(tokens.n_left - 1) / 2:g}")
+    samples = 1 if is_single else tokens.integer("the number of samples")
+    evidence: list[dict[int, int]] = []
+    for _ in range(samples):
+        observed: dict[int, int] = {}
+        for _ in range(tokens.integer("the number of observed variables")):
+            u = tokens.integer("an observed variable", high=len(cardinalities))
+            if u in observed:
+                tokens.fail(f"the variable {u} is observed twice", -1)
+            observed[u] = tokens.integer(f"the state of variable {u}", high=cardinalities[u])
+        evidence.append(observed)
     tokens.finish("the evidence")
     return evidence
 

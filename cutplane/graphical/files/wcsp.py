@@ -108,10 +108,10 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         )
     builder = ModelBuilder(cardinalities.tolist(), lambda reason: tokens.fail(reason, -1))
 
-    def limited(costs: Any) -> Any:
-        if np.min(costs, initial=0.0) < 0.0:
-            tokens.fail(f"a cost is {np.min(costs):g}, but must be at least 0", -1)
-        return np.where(np.asarray(costs) >= bound, np.inf, costs)[()]
+    def limited(cost: float) -> float:
+        if cost < 0:
+            tokens.fail(f"a cost is {cost:g}, but must be at least 0", -1)
+        return math.inf if cost >= bound else float(cost)
 
     shared: list[_Tuples] = []
     for _ in range(count):
@@ -125,7 +125,8 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         tuples = _read_tuples(tokens, builder.shape(scope), default, shared)
         if arity < 0:
             shared.append(tuples)
-        builder.add_tuples(scope, limited(tuples.default), tuples.states, limited(tuples.costs))
+        costs = np.where(tuples.costs >= bound, np.inf, tuples.costs)
+        builder.add_tuples(scope, limited(tuples.default), tuples.states, costs)
     tokens.finish("the last cost function")
     return builder.model()
 
@@ -177,23 +178,36 @@ def _read_tuples(
                 f"the shared cost function {-count} has states {tuples.shape}, its user has {shape}", -1
             )
         return tuples
-    table = tokens.integers(count * (arity + 1), "the states and costs of tuples").reshape(count, arity + 1)
-    wrong = np.argwhere((table < 0) | (table >= np.array([*shape, np.inf])))
-    for row, column in wrong.tolist():
-        value, at = table[row, column], (row - count) * (arity + 1) + column
-        if column == arity:
+    flat = tokens.integers(count * (arity + 1), "the states and costs of tuples")
+    table = flat.reshape(count, arity + 1)
+    if flat.min(initial=0) < 0 or (table[:, :arity] >= shape).any():
+        _refuse(tokens, table, shape)
+    rows = table.tolist()
+    if len({tuple(row[:-1]) for row in rows}) < count:
+        _warn_of_repetition(tokens, rows)
+    return _Tuples(shape, default, table[:, :arity], table[:, arity])
+
+
+def _refuse(tokens: Tokens, table: Array, shape: tuple[int, ...]) -> None:
+    """Fail because of a state that there is not, or a negative cost."""
+    for row, column in np.argwhere((table < 0) | (table >= np.array([*shape, np.inf]))).tolist():
+        value, at = table[row, column], (row - len(table)) * table.shape[1] + column
+        if column == len(shape):
             tokens.fail(f"the cost of a tuple is {value}, but must be at least 0", at)
         tokens.fail(f"a tuple has the state {value} of a variable that has {shape[column]} states", at)
+
+
+def _warn_of_repetition(tokens: Tokens, rows: list[list[int]]) -> None:
+    """Warn of the first tuple that is given again with another cost."""
     costs: dict[tuple[int, ...], int] = {}
-    for row, (*key, cost) in enumerate(table.tolist()):
+    for i, (*key, cost) in enumerate(rows):
         if costs.setdefault(tuple(key), cost) != cost:
-            place = tokens.place((row - count) * (arity + 1))
+            place = tokens.place((i - len(rows)) * len(rows[0]))
             warnings.warn(
                 f"{place}: the tuple {tuple(key)} is given again with another cost, which counts.",
-                stacklevel=3,
+                stacklevel=4,
             )
-            break
-    return _Tuples(shape, default, table[:, :arity], table[:, arity])
+            return
 
 
 def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 0) -> float:
