@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.files.builder import ModelBuilder, factors_of
-from cutplane.graphical.files.global_functions import Request, add_function
+from cutplane.graphical.files.global_functions import FunctionRequest, add_function
 from cutplane.graphical.files.tokens import MAX_ENTRIES
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, read_text, write_text
@@ -177,7 +177,7 @@ class _Function(NamedTuple):
     fields: dict[str, Any]
 
 
-class _Table(NamedTuple):
+class _Costs(NamedTuple):
     """Costs of all tuples, or (with states) the default cost, then the costs of some tuples."""
 
     scope: tuple[int, ...]
@@ -241,7 +241,7 @@ class _Network:
         """Return the number of a variable that is given by its name or by its number."""
         return _numbered(text, i, "variable", self._variables, len(self.states))
 
-    def table(self, function: _Function) -> _Table:
+    def table(self, function: _Function) -> _Costs:
         """Return the costs of a function without a keyword."""
         text, scope, fields = function
         costs, sizes = fields.get("costs", text.new(text.start)), [len(self.states[u]) for u in scope]
@@ -258,7 +258,7 @@ class _Network:
                 costs.fail(
                     f"expected {math.prod(sizes)} costs, one for each tuple of states, got {len(costs)}"
                 )
-            return _Table(scope, None, self.sign * costs.numbers("a cost"))
+            return _Costs(scope, None, self.sign * costs.numbers("a cost"))
         if len(costs) % width:
             costs.fail(f"expected rows of {len(scope)} states and a cost")
         states = [
@@ -270,7 +270,7 @@ class _Network:
         ]
         default = _single(text, fields["defaultcost"]).number(0, "a default cost")
         values = [default, *(costs.number(i, "a cost") for i in range(width - 1, len(costs), width))]
-        return _Table(
+        return _Costs(
             scope, np.array(states, dtype=np.int64).reshape(-1, len(scope)), self.sign * np.array(values)
         )
 
@@ -280,9 +280,9 @@ class _Network:
         keyword = str(fields["type"]).strip('"')
         if self.sign < 0.0:
             text.fail(f"the function {keyword!r} is only possible where the file says to minimise")
-        given = _Parameters(self, function, keyword)
+        given = _CfnParameters(self, function, keyword)
         add_function(
-            Request(builder, scope, given, lambda cost: math.inf if cost >= bound else cost), keyword
+            FunctionRequest(builder, scope, given, lambda cost: math.inf if cost >= bound else cost), keyword
         )
         given.finish()
 
@@ -338,7 +338,7 @@ def _domain(text: _List, i: int) -> dict[str, int]:
     return {name: j for j, name in enumerate(names)}
 
 
-class _Parameters:
+class _CfnParameters:
     """The parameters of a function with a keyword, in their order; their names are skipped."""
 
     def __init__(self, network: _Network, function: _Function, keyword: str) -> None:

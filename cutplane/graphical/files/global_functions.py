@@ -53,7 +53,7 @@ class Parameters(Protocol):
         ...
 
 
-class Request(NamedTuple):
+class FunctionRequest(NamedTuple):
     """A cost function that a file defines by a keyword.
 
     Attributes
@@ -131,7 +131,7 @@ class Request(NamedTuple):
         return lambda violation: cost * violation**power if violation else 0.0
 
 
-def _all_different(f: Request, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
+def _all_different(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
     penalty = f.penalty(metrics)
     if f.limited(penalty(1)) == math.inf:
         for u, v in combinations(f.scope, 2):
@@ -140,7 +140,7 @@ def _all_different(f: Request, metrics: Sequence[str] = ("hard", "lin", "quad"))
         f.add_counts([(value, 0, 1) for value in f.values], penalty)
 
 
-def _soft_all_different(f: Request) -> None:
+def _soft_all_different(f: FunctionRequest) -> None:
     metric, cost = f.given.keyword("a kind of penalty", ("var", "dec", "decbi")), f.given.cost("a cost")
     if metric == "var" and f.limited(cost) < math.inf:
         f.add_counts([(value, 0, 1) for value in f.values], lambda violation: cost * violation)
@@ -149,12 +149,12 @@ def _soft_all_different(f: Request) -> None:
         f.add_pair(u, v, lambda x, y: cost * (x == y))
 
 
-def _cardinalities(f: Request, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
+def _cardinalities(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
     penalty = f.penalty(metrics)
     f.add_counts(f.given.rows("the values and their bounds", "iii"), penalty)
 
 
-def _soft_cardinalities(f: Request) -> None:
+def _soft_cardinalities(f: FunctionRequest) -> None:
     metric, cost = f.given.keyword("a kind of penalty", ("var", "dec", "wdec")), f.given.cost("a cost")
     rows = f.given.rows("the values and their bounds", "iiicc" if metric == "wdec" else "iii")
     if metric == "var" and f.limited(cost) < math.inf:
@@ -169,35 +169,35 @@ def _soft_cardinalities(f: Request) -> None:
         )
 
 
-def _among(f: Request) -> None:
+def _among(f: FunctionRequest) -> None:
     penalty, values = f.penalty(), set(f.given.rows("the values", "i"))
     low, high = f.given.count("the lower bound"), f.given.count("the upper bound")
     f.add(lambda _, count, x: count + (x in values), lambda n: penalty(max(low - n, n - high, 0)))
 
 
-def _soft_among(f: Request) -> None:
+def _soft_among(f: FunctionRequest) -> None:
     penalty = f.penalty(("var",))
     low, high = f.given.count("the lower bound"), f.given.count("the upper bound")
     values = set(f.given.rows("the values", "i"))
     f.add(lambda _, count, x: count + (x in values), lambda n: penalty(max(low - n, n - high, 0)))
 
 
-def _variable_among(f: Request) -> None:
+def _variable_among(f: FunctionRequest) -> None:
     penalty, values, last = f.penalty(), set(f.given.rows("the values", "i")), len(f.scope) - 1
     f.add(lambda i, n, x: n + (x in values) if i < last else n - x, lambda n: penalty(abs(n)))
 
 
-def _soft_same(f: Request) -> None:
+def _soft_same(f: FunctionRequest) -> None:
     cost = f.given.cost("a cost")
     f.add_same(*f.given.halves(), lambda excess: cost * max(excess, 0))
 
 
-def _same(f: Request) -> None:
+def _same(f: FunctionRequest) -> None:
     penalty, half = f.penalty(), len(f.scope) // 2
     f.add_same(f.scope[:half], f.scope[half:], lambda excess: penalty(abs(excess)))
 
 
-def _same_cardinalities(f: Request) -> None:
+def _same_cardinalities(f: FunctionRequest) -> None:
     penalty, half = f.penalty(), len(f.scope) // 2
     bounds = f.given.rows("the values and their bounds", "iii")
     f.add_same(f.scope[:half], f.scope[half:], lambda excess: penalty(abs(excess)))
@@ -205,7 +205,7 @@ def _same_cardinalities(f: Request) -> None:
         f.add_counts(bounds, penalty, part)
 
 
-def _overlap(f: Request) -> None:
+def _overlap(f: FunctionRequest) -> None:
     penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
     to, half = f.given.count("the right-hand side"), len(f.scope) // 2
     if len(f.scope) % 2:
@@ -219,19 +219,19 @@ def _overlap(f: Request) -> None:
     f.add(step, lambda state: penalty(compare(state[0], to)), pairs, start=(0, 0))
 
 
-def _sum(f: Request) -> None:
+def _sum(f: FunctionRequest) -> None:
     penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
     to = f.given.count("the right-hand side")
     f.add(lambda _, total, x: total + x, lambda total: penalty(compare(total, to)))
 
 
-def _variable_sum(f: Request) -> None:
+def _variable_sum(f: FunctionRequest) -> None:
     penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
     last = len(f.scope) - 1
     f.add(lambda i, total, x: total + x if i < last else total - x, lambda total: penalty(compare(total, 0)))
 
 
-def _largest(f: Request) -> None:
+def _largest(f: FunctionRequest) -> None:
     default = f.given.cost("a default cost")
     costs = {(u, x): cost for u, x, cost in f.given.rows("the variables, values and costs", "iic")}
     f.add(
@@ -241,7 +241,7 @@ def _largest(f: Request) -> None:
     )
 
 
-def _soft_regular(f: Request) -> None:
+def _soft_regular(f: FunctionRequest) -> None:
     f.given.keyword("a kind of penalty", ("var",))
     cost, n = f.given.cost("a cost"), f.given.count("the number of states")
     start, end = f.given.rows("the initial states", "i"), set(f.given.rows("the final states", "i"))
@@ -257,7 +257,7 @@ def _soft_regular(f: Request) -> None:
     )
 
 
-def _regular(f: Request) -> None:
+def _regular(f: FunctionRequest) -> None:
     n = f.given.count("the number of states")
     start, end = (dict(f.given.rows(f"the {which} states", "ic")) for which in ("initial", "final"))
     steps = f.given.rows("the transitions", "iiic")
@@ -272,19 +272,19 @@ def _regular(f: Request) -> None:
     )
 
 
-def _check_states(f: Request, n: int, states: Sequence[int]) -> None:
+def _check_states(f: FunctionRequest, n: int, states: Sequence[int]) -> None:
     for state in states:
         if not 0 <= state < n:
             f.given.fail(f"the automaton has {n} states, numbered from 0, and one of them is {state}")
 
 
-def _clique(f: Request) -> None:
+def _clique(f: FunctionRequest) -> None:
     most = f.given.count("the largest number of variables")
     values = [set(f.given.rows("the values of a variable", "i")) for _ in f.scope]
     f.add(lambda i, n, x: n + (x in values[i]), lambda n: 0.0 if n <= most else math.inf)
 
 
-def _knapsack(f: Request, weights: list[dict[int, int]], capacity: int) -> None:
+def _knapsack(f: FunctionRequest, weights: list[dict[int, int]], capacity: int) -> None:
     """Demand that a sum of integer weights is at least the capacity."""
     most = [
         max(w.get(x, 0) for x in range(k)) for w, k in zip(weights, f.builder.shape(f.scope), strict=True)
@@ -302,19 +302,19 @@ def _knapsack(f: Request, weights: list[dict[int, int]], capacity: int) -> None:
     f.add(step, lambda missing: math.inf if missing > 0 else 0.0, start=capacity)
 
 
-def _binary_knapsack(f: Request) -> None:
+def _binary_knapsack(f: FunctionRequest) -> None:
     capacity = f.given.count("the capacity")
     _knapsack(f, [{1: f.given.count("a weight")} for _ in f.scope], capacity)
 
 
-def _knapsack_by_variables(f: Request) -> None:
+def _knapsack_by_variables(f: FunctionRequest) -> None:
     capacity = f.given.count("the capacity")
     _knapsack(
         f, [dict(f.given.rows("the values and weights of a variable", "ii")) for _ in f.scope], capacity
     )
 
 
-def _knapsack_by_tuples(f: Request) -> None:
+def _knapsack_by_tuples(f: FunctionRequest) -> None:
     capacity = f.given.count("the capacity")
     weights: list[dict[int, int]] = [{} for _ in f.scope]
     for u, x, weight in f.given.rows("the variables, values and weights", "iii"):
@@ -324,7 +324,7 @@ def _knapsack_by_tuples(f: Request) -> None:
     _knapsack(f, weights, capacity)
 
 
-def _threshold(f: Request, excess: Callable[[int, int, int], int]) -> None:
+def _threshold(f: FunctionRequest, excess: Callable[[int, int, int], int]) -> None:
     shift, most = f.given.count("a constant"), f.given.count("the largest cost")
 
     def cost(x: int, y: int) -> float:
@@ -334,12 +334,12 @@ def _threshold(f: Request, excess: Callable[[int, int, int], int]) -> None:
     f.add_pair(f.scope[0], f.scope[1], cost)
 
 
-def _disjunction(f: Request) -> None:
+def _disjunction(f: FunctionRequest) -> None:
     a, b, cost = f.given.count("a constant"), f.given.count("a constant"), f.given.cost("a penalty")
     f.add_pair(f.scope[0], f.scope[1], lambda x, y: 0.0 if x >= y + b or y >= x + a else cost)
 
 
-def _special_disjunction(f: Request) -> None:
+def _special_disjunction(f: FunctionRequest) -> None:
     a, b, most_x, most_y = (f.given.count("a constant") for _ in range(4))
     cost_x, cost_y = f.given.cost("a cost"), f.given.cost("a cost")
 
@@ -352,7 +352,7 @@ def _special_disjunction(f: Request) -> None:
     f.add_pair(f.scope[0], f.scope[1], cost)
 
 
-BINARY: dict[str, Callable[[Request], None]] = {
+BINARY: dict[str, Callable[[FunctionRequest], None]] = {
     ">=": lambda f: _threshold(f, lambda x, y, c: y + c - x),
     ">": lambda f: _threshold(f, lambda x, y, c: y + c + 1 - x),
     "<=": lambda f: _threshold(f, lambda x, y, c: x - c - y),
@@ -362,7 +362,7 @@ BINARY: dict[str, Callable[[Request], None]] = {
     "sdisj": _special_disjunction,
 }
 """Cost functions of two variables."""
-GLOBAL: dict[str, Callable[[Request], None]] = {
+GLOBAL: dict[str, Callable[[FunctionRequest], None]] = {
     "clique": _clique,
     "knapsack": _binary_knapsack,
     "knapsackp": _knapsack_by_variables,
@@ -392,7 +392,7 @@ GLOBAL: dict[str, Callable[[Request], None]] = {
 """Cost functions of any number of variables."""
 
 
-def add_function(request: Request, keyword: str) -> None:
+def add_function(request: FunctionRequest, keyword: str) -> None:
     """Add the cost function of a keyword.
 
     Costs of functions that count occurrences of several values are limited for each value.

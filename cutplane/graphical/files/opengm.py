@@ -17,10 +17,10 @@ from cutplane.runtime.extras import require_extra
 _FIRST_KIND = 16000
 """The number of explicit functions, because the format numbers its kinds of functions from here."""
 
-_Table = Callable[[tuple[int, ...], Array], Array]
+_TableOf = Callable[[tuple[int, ...], Array], Array]
 
 
-def _of_difference(cost: Callable[[Array, Array], Array]) -> _Table:
+def _of_difference(cost: Callable[[Array, Array], Array]) -> _TableOf:
     return lambda shape, values: cost(np.abs(np.subtract.outer(*map(np.arange, shape))).astype(float), values)
 
 
@@ -29,7 +29,7 @@ def _of_equality(shape: tuple[int, ...], values: Array) -> Array:
     return np.where((states == states[:1]).all(axis=0), values[0], values[1])
 
 
-_KINDS: dict[int, tuple[int, _Table]] = {
+_KINDS: dict[int, tuple[int, _TableOf]] = {
     2: (1, _of_difference(lambda d, v: v[0] * d)),
     3: (2, _of_difference(lambda d, v: v[1] * np.minimum(d, v[0]))),
     4: (1, _of_difference(lambda d, v: v[0] * d**2)),
@@ -118,7 +118,7 @@ def _read(group: Any, fail: Callable[[str], NoReturn]) -> GraphicalModel:
 
 def _functions(
     group: Any, number: int, fail: Callable[[str], NoReturn]
-) -> Iterator[tuple[tuple[int, ...], Array, _Table]]:
+) -> Iterator[tuple[tuple[int, ...], Array, _TableOf]]:
     """Yield shape, values and table of each function of a kind."""
     if group is None:
         return

@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.files.builder import ModelBuilder, factors_of
-from cutplane.graphical.files.global_functions import Request, add_function
+from cutplane.graphical.files.global_functions import FunctionRequest, add_function
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
@@ -120,7 +120,7 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         default = tokens.integer("a default cost", low=-1)
         if default == -1:
             keyword = tokens.word("the keyword of a cost function defined in intention")
-            add_function(Request(builder, scope, _Parameters(tokens, scope), limited), keyword)
+            add_function(FunctionRequest(builder, scope, _WcspParameters(tokens, scope), limited), keyword)
             continue
         tuples = _read_tuples(tokens, builder.shape(scope), default, shared)
         if arity < 0:
@@ -131,7 +131,7 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     return builder.model()
 
 
-class _Parameters:
+class _WcspParameters:
     """The parameters of a cost function that follow its keyword; lists begin with their length."""
 
     def __init__(self, tokens: Tokens, scope: Sequence[int]) -> None:
