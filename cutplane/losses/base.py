@@ -221,8 +221,9 @@ class ScalarLoss:
     def _declared(self) -> Pieces:
         if self._phi is None:
             raise MissingCapabilityError(
-                f"{type(self).__name__} has no outline(), and no value(t, y) and derivative(t, y); implement "
-                "outline(), or the other two."
+                f"{type(self).__name__} has no outline(), and lacks the method that is called; implement "
+                "outline(), or value(t, y) and derivative(t, y), and second_derivative, conjugate or "
+                "cvxpy_form where they are used."
             )
         return self._phi
 

@@ -155,7 +155,8 @@ def test_every_parameter_argument_and_result_is_documented_once_in_order(name):
     sections = sections_of(kind.__doc__)
     documented = re.findall(r"^(\w+) :", sections["Parameters"], flags=re.MULTILINE)
     assert documented == list(inspect.signature(kind).parameters)
-    assert [*sections][:2] == ["Parameters", "Attributes"] and [*sections][-1] == "Examples"
+    assert [*sections][:2] == ["Parameters", "Attributes"]
+    assert [*sections][-1] == "Examples", f"the docstring of {name} has no section Examples at its end"
     for method in (kind.fit, kind.predict):
         sections = sections_of(method.__doc__)
         described = re.findall(r"^\**(\w+)(?: :|$)", sections["Parameters"], flags=re.MULTILINE)

@@ -81,6 +81,7 @@ FORMULAS = {
 
 @each_loss
 def test_value_is_the_documented_formula(loss):
+    assert type(loss) in FORMULAS, f"add {type(loss).__name__} to FORMULAS of this file"
     y, T = targets(loss), awkward_predictions(loss)
     expected = [[FORMULAS[type(loss)](t, label, loss) for t, label in zip(row, y, strict=True)] for row in T]
     np.testing.assert_allclose(loss.value(T, y), expected, rtol=1e-13, atol=1e-13)
