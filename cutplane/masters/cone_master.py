@@ -45,6 +45,9 @@ _FEASIBLE = 1e-4
 """Violation of a half-space, relative to its terms, above which the dual form counts as unbounded, because an
 inaccurate solution of a feasible problem violates less."""
 
+_STEP = 16
+"""Rows between two compilations of a dual form, because its matrix has as many numbers as pairs of rows."""
+
 _solver: Any = clarabel
 
 
@@ -52,6 +55,8 @@ class CvxpyMaster:
     """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by any backend of cvxpy.
 
     cvxpy compiles it once for a number of rows that doubles, in a unit of x close to the size of solutions.
+    Where g and the prox term are a diagonal quadratic on the whole space, and there are fewer rows than
+    coordinates, the dual over the multipliers is solved instead.
 
     Parameters
     ----------
@@ -80,6 +85,7 @@ class CvxpyMaster:
         self.name = installed[0].lower()
         self._backend, self._options = installed[0], dict(options or {})
         self._u = cp.Variable(reduced.dim)
+        self._dual: DualForm | None = None
         self._restate(1.0)
 
     def _restate(self, unit: float) -> None:
@@ -102,6 +108,9 @@ class CvxpyMaster:
         if not is_finite(rows):
             return MasterSolution(None, None, MasterStatus.FAILED, f"{self.name}: a row is not finite")
         settings = {**(tolerances(self._backend) if accuracy == 0.0 else {}), **self._options}
+        quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
+        if quadratic is not None and (found := self._by_multipliers(rows, quadratic, settings)) is not None:
+            return found
         solution = self._solve(rows, stabilization, settings)
         size = 0.0 if solution.x is None else float(np.abs(solution.x).max(initial=0.0))
         if not far_from_unit(size, self._unit):
@@ -109,6 +118,53 @@ class CvxpyMaster:
         self._restate(unit_of(size))
         again = self._solve(rows, stabilization, settings)
         return solution if again.x is None else again
+
+    def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
+        """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""
+        reduced, form = self.reduced, self.reduced.quadratic
+        if form is None or isinstance(stabilization, Level):
+            return None
+        if stabilization is not None:
+            form += DiagonalQuadratic(np.full(reduced.dim, stabilization.weight), stabilization.centre)
+        return form if form.is_strict and is_whole_space(reduced.simple_set, reduced.dim) else None
+
+    def _by_multipliers(
+        self, rows: Rows, quadratic: DiagonalQuadratic, settings: Mapping[str, Any]
+    ) -> MasterSolution | None:
+        """Solve max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows with sum 1 over each block of cuts.
+
+        With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A'
+        and r = b + A c; the minimiser is x = c - A'm / w. Return None if this fails or violates a half-space,
+        because the reduced problem may be infeasible.
+        """
+        slopes = rows.slopes
+        factors = row_factors(slopes, rows.blocks, 1.0)
+        r = (rows.offsets + slopes @ quadratic.centre) * factors
+        cuts = rows.blocks != HALF_SPACE
+        r[cuts] -= r[cuts].max()
+        A = slopes * (factors[:, np.newaxis] / np.sqrt(quadratic.weights))
+        H = A @ A.T
+        scale = float(np.abs(r).max(initial=0.0)) or float(H.diagonal().max(initial=0.0)) or 1.0
+        members = np.arange(self.reduced.n_blocks)[:, np.newaxis] == rows.blocks
+        status, message, m = self._maximise(H / scale, r / scale, members, settings)
+        if status is not MasterStatus.SOLVED or m is None or not np.isfinite(m).all():
+            return None
+        multipliers = m * factors
+        x = quadratic.centre - (multipliers @ slopes) / quadratic.weights
+        terms = np.abs(slopes) @ np.abs(x) + np.abs(rows.offsets)
+        violated = (slopes @ x + rows.offsets > _FEASIBLE * terms) & ~cuts
+        return None if violated.any() else MasterSolution(x, multipliers, status, message)
+
+    def _maximise(
+        self, H: Array, r: Array, members: Array, settings: Mapping[str, Any]
+    ) -> tuple[MasterStatus, str, Array | None]:
+        """Maximise <r, m> - 1/2 m'Hm over m >= 0 whose sums over the rows of `members` are 1."""
+        if self._dual is None or not 0 <= self._dual.size - r.size < 2 * _STEP:
+            self._dual = DualForm(-(-r.size // _STEP) * _STEP, len(members))
+        self._dual.fill(H, r, members)
+        status, message = call(self._dual.problem, self._backend, settings, warm_start=False)
+        m: Any = self._dual.m.value
+        return status, message, None if m is None else m[: r.size]
 
     def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
         """Solve in the current unit."""
@@ -183,14 +239,35 @@ class ParametricProblem:
             )
 
 
+class DualForm:
+    """min 1/2 m'Hm - <r, m> over m >= 0 with sum 1 over each block, which cvxpy compiles once for a size.
+
+    An entry of m without a row costs 1, so that it is 0. H is the parameter, because cvxpy takes much longer
+    to compile a parametrised factor of it.
+    """
+
+    def __init__(self, size: int, n_blocks: int):
+        self.size, self.m = size, cp.Variable(size)
+        shapes: list[Any] = [(size, size), size, (n_blocks, size)]
+        self._parameters = H, r, members = [cp.Parameter(shape) for shape in shapes]
+        objective = 0.5 * cp.quad_form(self.m, cp.psd_wrap(H)) - r @ self.m
+        self.problem = cp.Problem(cp.Minimize(objective), [self.m >= 0, members @ self.m == 1])
+
+    def fill(self, H: Array, r: Array, members: Array) -> None:
+        """Set the values of the parameters."""
+        more = self.size - r.size
+        wide = np.pad(members.astype(np.float64), ((0, 0), (0, more)))
+        values = np.pad(H, (0, more)), np.pad(r, (0, more), constant_values=-1.0), wide
+        for parameter, value in zip(self._parameters, values, strict=True):
+            parameter.save_value(value)
+
+
 class ConeMaster(CvxpyMaster):
     """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by Clarabel itself.
 
     cvxpy states g over X0 once, as the cone programme min 1/2 v'Pv + c'v subject to A v + s = b, s in K, with
     x among the columns v. A solve adds a column for the model of each block, a row for each cut and
     half-space, and the prox term to P and c. With a level constraint, one more column bounds g from above.
-    Where g and the prox term are a diagonal quadratic on the whole space, and there are fewer rows than
-    coordinates, the dual over the multipliers is solved instead.
 
     Parameters
     ----------
@@ -214,34 +291,26 @@ class ConeMaster(CvxpyMaster):
             if not hasattr(_solver.DefaultSettings(), name):
                 raise InvalidInputError(f"Clarabel has no setting {name!r}; see clarabel.DefaultSettings.")
 
-    def _restate(self, unit: float) -> None:
-        super()._restate(unit)
-        self._programmes: dict[bool, ConeProgramme] = {}
-
-    def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
-        quadratic = self._quadratic(stabilization) if rows.ids.size < self.reduced.dim else None
+    def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         try:
-            if quadratic is not None:
-                solution = _by_multipliers(rows, quadratic, self.reduced.n_blocks, settings)
-                if solution is not None:
-                    return solution
-            return self._with_x(rows, stabilization, settings)
+            return super().solve(rows, stabilization, accuracy)
         except Exception as error:
             check_time()
             return MasterSolution(None, None, MasterStatus.FAILED, f"{type(error).__name__}: {error}")
 
-    def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
-        """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""
-        reduced, form = self.reduced, self.reduced.quadratic
-        if form is None or isinstance(stabilization, Level):
-            return None
-        if stabilization is not None:
-            form += DiagonalQuadratic(np.full(reduced.dim, stabilization.weight), stabilization.centre)
-        return form if form.is_strict and is_whole_space(reduced.simple_set, reduced.dim) else None
+    def _restate(self, unit: float) -> None:
+        super()._restate(unit)
+        self._programmes: dict[bool, ConeProgramme] = {}
 
-    def _with_x(
-        self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]
-    ) -> MasterSolution:
+    def _maximise(
+        self, H: Array, r: Array, members: Array, settings: Mapping[str, Any]
+    ) -> tuple[MasterStatus, str, Array | None]:
+        sides = sparse.csc_array(sparse.vstack([sparse.csr_array(members), -sparse.eye_array(r.size)]))
+        b = np.append(np.ones(len(members)), np.zeros(r.size))
+        cones = [_solver.ZeroConeT(len(members)), _solver.NonnegativeConeT(r.size)]
+        return by_clarabel(sparse.csc_array(np.triu(H)), -r, sides, b, cones, settings)[:3]
+
+    def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
         """Solve the programme of g over X0, with models, rows and stabilisation added."""
         with_level = isinstance(stabilization, Level)
         scale = _SLOPES * objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
@@ -296,35 +365,3 @@ def _matrix(parts: list[tuple[Array, Array, Array]], n_rows: int, n_columns: int
     """Return the sparse matrix of parts (rows, columns, values)."""
     rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
     return sparse.csc_array((values, (rows, columns)), shape=(n_rows, n_columns))
-
-
-def _by_multipliers(
-    rows: Rows, quadratic: DiagonalQuadratic, n_blocks: int, settings: Mapping[str, Any]
-) -> MasterSolution | None:
-    """Solve max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows that sum to 1 over each block of cuts.
-
-    With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A', r
-    = b + A c, and the minimiser is x = c - A'm / w. Return None if this fails or violates a half-space,
-    because the reduced problem may be infeasible.
-    """
-    slopes, count = rows.slopes, rows.ids.size
-    cuts = np.flatnonzero(rows.blocks != HALF_SPACE)
-    factors = row_factors(slopes, rows.blocks, 1.0)
-    r = (rows.offsets + slopes @ quadratic.centre) * factors
-    r[cuts] -= r[cuts].max()
-    A = slopes * (factors[:, np.newaxis] / np.sqrt(quadratic.weights))
-    H = A @ A.T
-    scale = float(np.abs(r).max(initial=0.0)) or float(H.diagonal().max(initial=0.0)) or 1.0
-    members = sparse.csr_array((np.ones(cuts.size), (rows.blocks[cuts], cuts)), shape=(n_blocks, count))
-    sides = sparse.csc_array(sparse.vstack([members, -sparse.eye_array(count)]))
-    b = np.append(np.ones(n_blocks), np.zeros(count))
-    cones = [_solver.ZeroConeT(n_blocks), _solver.NonnegativeConeT(count)]
-    P = sparse.csc_array(np.triu(H / scale))
-    status, message, m, _ = by_clarabel(P, -r / scale, sides, b, cones, settings)
-    if status is not MasterStatus.SOLVED or not np.isfinite(m).all():
-        return None
-    multipliers = m * factors
-    x = quadratic.centre - (multipliers @ slopes) / quadratic.weights
-    terms = np.abs(slopes) @ np.abs(x) + np.abs(rows.offsets)
-    violated = (slopes @ x + rows.offsets > _FEASIBLE * terms) & (rows.blocks == HALF_SPACE)
-    return None if violated.any() else MasterSolution(x, multipliers, status, message)

@@ -21,7 +21,6 @@ from cutplane.runtime.deadline import OutOfTime
 
 SLOPES = np.array([[1.0, -2.0, 0.5, 0.0, 1.0], [-1.0, 1.0, 0.0, 2.0, -0.5], [1.0, 1.0, 1.0, 1.0, 1.0]])
 ROWS = rows_of(SLOPES, [0.5, 0.25, -0.75], [0, 0, HALF_SPACE])
-CENTRE = np.array([0.5, -1.0, 2.0, 0.25, 1.0])
 
 
 def boxed(backend, options=None):
@@ -187,22 +186,25 @@ def test_clarabel_is_asked_for_its_last_digits_if_nothing_else_helps():
     assert found.multipliers == pytest.approx(wanted.multipliers, abs=1e-10)
 
 
-@pytest.mark.parametrize("offsets", [[0.0], [2.0, 2.0]])
-def test_flat_cuts_leave_the_centre_where_it_is(monkeypatch, offsets):
-    master = ConeMaster(ReducedProblem(5, 1, cut.L2(0.5, centre=CENTRE), cut.WholeSpace(5)))
-    monkeypatch.setattr(master, "_with_x", None)
-    found = master.solve(rows_of(np.zeros((len(offsets), 5)), offsets))
-    assert found.x == pytest.approx(CENTRE) and found.multipliers.sum() == pytest.approx(1.0)
+DUAL = {"clarabel": ConeMaster} | {name: partial(CvxpyMaster, backend=name) for name in ("osqp", "scs")}
 
 
-def test_rows_leave_and_enter_the_dual_form(monkeypatch):
-    rng, reduced = np.random.default_rng(0), ReducedProblem(40, 1, cut.L2(0.5), cut.WholeSpace(40))
-    slopes, offsets = rng.normal(size=(20, 40)), rng.normal(size=20)
-    living = ConeMaster(reduced)
-    monkeypatch.setattr(living, "_with_x", None)
-    for ids in ([0, 1, 2, 3], [1, 3], [1, 3, 4, 5], [3, 4], [0, 2, 6, 7, 8], [6, 8, 9]):
-        rows = rows_of(slopes[ids], offsets[ids], ids=ids)
-        assert living.solve(rows).x == pytest.approx(SimplexQP(reduced).solve(rows).x, abs=1e-6)
+@pytest.mark.parametrize("backend", DUAL)
+def test_few_rows_are_solved_in_the_dual_form_while_they_change(monkeypatch, backend):
+    """The problem in x is not solved; flat cuts do not change the centre."""
+    rng, reduced = (
+        np.random.default_rng(0),
+        ReducedProblem(40, 1, cut.L2(0.5, centre=np.ones(40)), cut.WholeSpace(40)),
+    )
+    slopes, offsets = rng.normal(size=(38, 40)), rng.normal(size=38)
+    slopes[:2] = 0.0
+    master = DUAL[backend](reduced)
+    monkeypatch.setattr(master, "_solve", None)
+    for ids in ([0], [0, 1], [0, 1, 2, 3], [1, 3], [3, 4], [0, 2, 6, 7, 8], range(17), range(38), [36, 37]):
+        rows = rows_of(slopes[[*ids]], offsets[[*ids]], ids=[*ids])
+        found, wanted = master.solve(rows), SimplexQP(reduced).solve(rows)
+        assert found.x == pytest.approx(wanted.x, abs=1e-5)
+        assert found.multipliers.sum() == pytest.approx(1.0)
 
 
 def test_osqp_is_updated_without_a_false_answer():
