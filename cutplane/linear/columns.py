@@ -7,6 +7,7 @@ Column -1 stands for ones. Without compilation, passes are calls of numpy.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,21 @@ class DataColumns:
         _products(self.arrays, which, u, u, out, out[:0])
         return out
 
+    def row(self, i: int, places: Array) -> Array:
+        """Return the entries of an example in some of the columns."""
+        if sparse.issparse(self._chosen):
+            return self.products(np.eye(1, self.n_examples, i)[0], places)
+        return np.where(self.real[places], self._chosen[self.which[places], i], np.float64(1.0))
+
     def times(self, steps: Array) -> Array:
         """Return the sum of the columns times the steps, shape (m,)."""
         z = np.zeros(self.n_examples)
-        _add_columns(self.arrays, self.which, steps, np.ones_like(z), z)
+        _add_columns(self.arrays, self.which, steps, self._ones, z)
         return z
+
+    @cached_property
+    def _ones(self) -> Array:
+        return np.ones(self.n_examples)
 
     def gram(self, places: Array, d: Array) -> Array:
         """Return X'diag(d) X for some of the columns."""

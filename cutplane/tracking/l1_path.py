@@ -137,7 +137,7 @@ class L1Path(PathWalker):
             before = self.bends[index]
             self.piece[index] += int(side)
             self._set_pieces(index)
-            while not self.factor.add(row := self._row(index), self.bends[index] - before):
+            while not self.factor.add(row := self.columns.row(index, self.index), self.bends[index] - before):
                 null = self.factor.solve(row)
                 self._move_freely(side * null / max(abs(float(row @ null)), 1e-300), self.active)
 
@@ -243,12 +243,6 @@ class L1Path(PathWalker):
     def _gram(self) -> Array:
         """Return the matrix of the factor."""
         return self.columns.gram(self.index, self.bends) + np.diag(self.terms.weights[self.index])
-
-    def _row(self, i: int) -> Array:
-        """Return the entries of an example in the active columns."""
-        unit = np.zeros_like(self.z)
-        unit[i] = 1.0
-        return self.columns.products(unit, self.index)
 
 
 @routine
