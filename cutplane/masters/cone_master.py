@@ -85,7 +85,7 @@ class CvxpyMaster:
         self.name = installed[0].lower()
         self._backend, self._options = installed[0], dict(options or {})
         self._u = cp.Variable(reduced.dim)
-        self._dual: DualForm | None = None
+        self._dual: MultiplierQP | None = None
         self._restate(1.0)
 
     def _restate(self, unit: float) -> None:
@@ -160,7 +160,7 @@ class CvxpyMaster:
     ) -> tuple[MasterStatus, str, Array | None]:
         """Maximise <r, m> - 1/2 m'Hm over m >= 0 whose sums over the rows of `members` are 1."""
         if self._dual is None or not 0 <= self._dual.size - r.size < 2 * _STEP:
-            self._dual = DualForm(-(-r.size // _STEP) * _STEP, len(members))
+            self._dual = MultiplierQP(-(-r.size // _STEP) * _STEP, len(members))
         self._dual.fill(H, r, members)
         status, message = call(self._dual.problem, self._backend, settings, warm_start=False)
         m: Any = self._dual.m.value
@@ -239,7 +239,7 @@ class ParametricProblem:
             )
 
 
-class DualForm:
+class MultiplierQP:
     """min 1/2 m'Hm - <r, m> over m >= 0 with sum 1 over each block, which cvxpy compiles once for a size.
 
     An entry of m without a row costs 1, so that it is 0. H is the parameter, because cvxpy takes much longer
