@@ -137,7 +137,7 @@ class TwoStageProgram:
     def problem(self, n: int | None = None, seed: int = 0, **options: Any) -> Problem:
         """Return the first stage as a `Problem`, with the value function of all scenarios or a sample.
 
-        The parameters are those of `value_function`.
+        The parameters are as in `value_function`.
         """
         Q = self.value_function(n, seed, **options)
         return Problem(Q + LinearObjective(self.cost), feasible_set=self.feasible_set)

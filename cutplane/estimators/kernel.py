@@ -165,7 +165,7 @@ class KernelFunctionEstimator(Weighted):
         return 1.0, gamma_of(self.kernel, X, self.gamma)
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        """Return the problems, which share one kernel matrix, that of `risk` if it is given."""
+        """Return the problems, which share one kernel matrix; if `risk` is given, its matrix."""
         raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:

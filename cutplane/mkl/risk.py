@@ -24,7 +24,7 @@ _DROPPED = 0.2
 """Fraction of the allowed error for dropped parts of kernels, because an approximate sum needs a shorter
 pass."""
 _ATTEMPTS = 6
-"""Largest number of attempts, because each asks for more accuracy, which rounding may prevent."""
+"""Largest number of attempts, because each needs more accuracy, which rounding may prevent."""
 
 
 class TrainedMachine(NamedTuple):

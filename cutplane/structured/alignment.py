@@ -114,11 +114,9 @@ class AlignmentRisk(Shares, ExampleSum):
 
     @property
     def work(self) -> Array:
-        """The cumulative cost of aligning the pairs, shape (m + 1,)."""
         return np.cumsum([0, *(a.size * b.size for a, b in zip(self.A, self.B, strict=True))])
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         sizes = np.array([2 * (a.size + b.size) for a, b in zip(self.A, self.B, strict=True)])
         return float(np.abs(z).max()) * float(self.weights @ sizes)
 
@@ -127,7 +125,6 @@ class AlignmentRisk(Shares, ExampleSum):
         return _aligned(w, self.A[i], self.B[i], self.y[i], -float(self.costs[i]))
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
-        """Return the slope and the offset of the matches y of pair i."""
         slope = self.weights[i] * (self._feature(i, y) - self._true[i])
         indices = np.flatnonzero(slope)
         missed = np.count_nonzero((self.y[i] >= 0) & (y != self.y[i]))

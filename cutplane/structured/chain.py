@@ -44,11 +44,9 @@ class SequenceRisk(Shares, Risk):
 
     @property
     def work(self) -> Array:
-        """The cumulative time for decoding the sequences in nanoseconds, shape (m + 1,)."""
         return self.sequences.work
 
     def part(self, low: int, high: int) -> Self:
-        """Return the sum over the sequences low <= i < high."""
         part = super().part(low, high)
         part.sequences = self.sequences.part(low, high)
         return part
@@ -140,7 +138,6 @@ class ChainRisk(SequenceRisk):
         self.loss, self.costs = loss, as_costs(loss, np.diff(self.sequences.starts))
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the value and a subgradient at `x`: all sequences are decoded."""
         value, found = self.sequences.decode(x, self.costs, self.weights)
         return value, self.sequences.differences([(found, self.weights)])
 
@@ -204,7 +201,6 @@ class ChainLogLikelihood(SequenceRisk):
     smooth = True
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Return the value and the gradient at `x`."""
         from cutplane.structured.likelihood_passes import expectations
 
         data, plan = self.sequences, self.sequences.sums

@@ -137,7 +137,6 @@ class GraphRisk(PairwiseRisk):
         self._sizes = float(by_node @ np.asarray(abs(self.X).sum(axis=1)).ravel()), float(sizes_of_edges)
 
     def part(self, low: int, high: int) -> Self:
-        """Return the sum over the graphs low <= i < high."""
         part = super().part(low, high)
         part.X, part.Z = self.X[self.graphs.nodes_of(low, high)], self._features_of_edges(low, high)
         part._derive()
@@ -151,21 +150,18 @@ class GraphRisk(PairwiseRisk):
         )
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         return sum(
             float(np.abs(part).max(initial=0.0)) * size
             for part, size in zip(self._split(z), self._sizes, strict=True)
         )
 
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return the scores of the nodes and edges of the graphs low <= i < high."""
         E, T = self._split(w)
         unaries, S = self.X[self.graphs.nodes_of(low, high)] @ E.T, self.graphs.n_states
         pairs = self._features_of_edges(low, high) @ T.T
         return unaries.astype(np.float64, copy=False), pairs.reshape(len(pairs), S, S)
 
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of the features times factors, which have the shapes of the scores."""
         of_nodes = (self.X[self.graphs.nodes_of(low, high)].T @ nodes).T
         Z = self._features_of_edges(low, high)
         Z = np.broadcast_to(Z, (len(edges), Z.shape[1]))

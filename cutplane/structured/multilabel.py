@@ -134,7 +134,6 @@ class MultilabelRisk(PairwiseRisk):
         return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
 
     def part(self, low: int, high: int) -> Self:
-        """Return the sum over the examples low <= i < high."""
         part = super().part(low, high)
         part._derive()
         return part
@@ -144,7 +143,6 @@ class MultilabelRisk(PairwiseRisk):
         return f"MultilabelRisk({describe(self.X)}, {self.shape[0]} labels, {len(self.pairs)} pairs{decoder})"
 
     def cancelled(self, z: Array) -> float:
-        """Return a bound of the absolute values of the scores, because scores cancel in differences."""
         W, V = self._split(z)
         return float(np.abs(W).max()) * self._size[0] + float(np.abs(V).max(initial=0.0)) * self._size[1]
 
@@ -158,7 +156,6 @@ class MultilabelRisk(PairwiseRisk):
         return unaries, pairs
 
     def features(self, nodes: Array, edges: Array, low: int, high: int) -> Array:
-        """Return the sum of the features times factors, which have the shapes of all scores."""
         single, L = nodes[:, 1].reshape(high - low, -1), self.shape[0]
         of_pairs = edges[:, 1, 1].reshape(high - low, -1).sum(axis=0)
         rows = np.empty(self.shape)

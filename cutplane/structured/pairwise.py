@@ -63,7 +63,6 @@ class PairwiseRisk(Shares, ExampleSum):
         return self.graphs.work
 
     def part(self, low: int, high: int) -> Self:
-        """Return the sum over the graphs low <= i < high."""
         part = super().part(low, high)
         part.graphs = self.graphs.part(low, high)
         return part
@@ -89,18 +88,15 @@ class PairwiseRisk(Shares, ExampleSum):
         return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Decode all graphs, and return the value and a subgradient at `x`."""
         run = run_chunks if self.graphs.forests.all() else map  # a linear programme serves many graphs
         parts = list(run(lambda chunk: self._part(x, *chunk), self.graphs.chunks))
         return sum(value for value, _ in parts), np.sum([slope for _, slope in parts], axis=0)
 
     def decode(self, w: Array, i: int) -> Array:
-        """Return a labelling of graph i that attains the maximum, shape (n_nodes,)."""
         unaries, pairs = self._augmented(w, i, i + 1)
         return self.labellings(unaries, pairs, i, i + 1)
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
-        """Return the slope and the offset of labelling y of graph i."""
         factors = self.weights[i : i + 1]
         slope = self._differences(y, factors, i, i + 1)
         indices = np.flatnonzero(slope)
@@ -116,7 +112,6 @@ class PairwiseRisk(Shares, ExampleSum):
         return numbers.astype(np.int64)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return the cut of convex combinations of labellings; u is packed as in `mixture`."""
         graphs, offset, slope = self.graphs, 0.0, np.zeros(self.dim)
         for found, shares in slots(u, graphs.labels, graphs.starts, graphs.n_states):
             factors = self.weights * shares

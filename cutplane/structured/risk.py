@@ -161,7 +161,6 @@ class StructuredRisk(Shares, ExampleSum):
         return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
 
     def decode(self, w: Array, i: int) -> Any:
-        """Return the answer of `loss_augmented_inference` for example i."""
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)
 
     def from_numbers(self, i: int, numbers: Array) -> Any:
@@ -189,7 +188,6 @@ class StructuredRisk(Shares, ExampleSum):
         return self.Y[i], _NOTHING, 0.0
 
     def piece(self, i: int, y: Any) -> tuple[Factors, float]:
-        """Return the slope and the offset of labelling y of example i."""
         x, truth = self.X[i], self.Y[i]
         loss = float(self.loss(truth, y))
         if not 0.0 <= loss < np.inf:
