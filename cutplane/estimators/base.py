@@ -113,8 +113,8 @@ class CertifiedEstimator(BaseEstimator):
         The largest number of iterations of a problem.
     results_ : tuple of Result
         One result for each problem, for example for ``results_[0].certificate.verify()``; `result_` is the
-        result of a single problem. Pickles of the estimator exclude the results, because these refer to the
-        training data.
+        result of a single problem. A result may be scaled by a factor, for example to the mean loss. Pickles
+        of the estimator exclude the results, because these refer to the training data.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If X has column names.

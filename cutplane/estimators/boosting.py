@@ -52,8 +52,6 @@ class BoostingClassifier(Classification):
     ----------
     ensembles_ : tuple of Ensemble
         One ensemble with two classes, else one for each class.
-    results_ : tuple of BoostingResult
-        The results for the ensembles; pickles of the estimator exclude them.
     objective_, lower_bound_ : float
         The sum of the edges, and the sum of the soft margins.
     gap_ : float

@@ -110,10 +110,6 @@ class KernelFunctionEstimator(Weighted):
         The function for predictions; it stores a copy of the examples in `support_`.
     gamma_ : float
         The gamma of the kernel; None for a kernel without gamma.
-    results_ : tuple of Result
-        One result for each problem, in the scaling of the mean loss, for example for
-        ``results_[0].certificate.verify()``; `result_` is the result of a single problem. Pickles of the
-        estimator exclude the results, because these refer to the training data.
     """
 
     _: KW_ONLY

@@ -70,13 +70,6 @@ class LinearBase(CertifiedEstimator):
         For example ``cutplane.OCAS()``.
     backend : str or Backend, default "auto"
         The solver of the reduced problems.
-
-    Attributes
-    ----------
-    results_ : tuple of Result
-        One result for each problem, in the scaling of the mean loss, for example for
-        ``results_[0].certificate.verify()``; `result_` is the result of a single problem. Pickles of the
-        estimator exclude the results, because these refer to the training data.
     """
 
     _: KW_ONLY

@@ -79,9 +79,6 @@ class MKLEstimator(CertifiedEstimator):
         The kernels with nonzero weight in any problem, in decreasing order of the sum of their weights.
     dual_coef_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
     intercept_ : float or ndarray of shape (n_classes,)
-    results_ : tuple of MKLResult
-        One result for each problem, for example for ``results_[0].certificate.verify()``. Pickles of the
-        estimator exclude the results, because these refer to all kernels.
     """
 
     kernels: Any = "default"
