@@ -33,9 +33,8 @@ class NuRisk(KernelExpansion):
     The variables are (a, b_1, b_2), and f_i = sum_j a_j k(x_j, x_i). Each term has its intercept, and this
     makes the three nu-machines special cases [1]_:
 
-    * "classification": U are the examples of class 1, D the examples of class -1, and t = 0. With b_1 = b -
-      rho and
-      b_2 = b + rho it is the mean of max(0, rho - y_i (f_i + b)), minus nu rho.
+    * "classification": U are the examples of class 1, D the examples of class -1, and t = 0. With
+      b_1 = b - rho and b_2 = b + rho it is the mean of max(0, rho - y_i (f_i + b)), minus nu rho.
     * "regression": U and D are all examples, t = y. With b_1 = b + eps and b_2 = b - eps it is the mean of
       max(0, |f_i + b - y_i| - eps), plus nu eps.
     * "novelty": U are all examples, t = 0, and there is no D and no b_2. With b_1 = -rho it is the mean of
