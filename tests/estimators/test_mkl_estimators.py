@@ -4,9 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from covering import covering
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
@@ -140,36 +137,7 @@ def test_only_kernels_with_weight_are_evaluated(monkeypatch):
     chosen = set(model.kernel_names_[model.selected_kernels_])
     assert set(seen) == chosen and len(chosen) < 100
     np.testing.assert_allclose(scores, model.result_.predict(model._scaler.transform(X[:50])))
-
-
-@pytest.mark.parametrize("kernels", ["default", "single-feature", KERNELS], ids=str)
-def test_it_pickles_without_kernels_that_have_no_weight(kernels):
-    model = MKLClassifier(kernels).fit(X3, Y3)
-    again = pickle.loads(pickle.dumps(model))
-    assert not hasattr(again, "results_") and hasattr(model, "results_")
-    np.testing.assert_allclose(again.decision_function(X3), model.decision_function(X3), rtol=1e-10)
-    assert again._bank.n_kernels == model.selected_kernels_.size
-    assert again.objective_ == model.objective_
-
-
-@pytest.mark.parametrize(
-    ("layout", "dtype", "kernels"),
-    covering(
-        [np.asfortranarray, sparse.csr_matrix, sparse.csc_array],
-        [np.float32, np.float64],
-        ["default", "single-feature", KERNELS],
-    ),
-)
-def test_layouts_and_types_of_data(layout, dtype, kernels):
-    X = np.where(X3 > X3.mean(axis=0), X3, 0.0)
-    X /= X.std(axis=0)
-    model = MKLClassifier(kernels, tol=1e-3).fit(layout(X.astype(dtype)), Y3)
-    scores = model.decision_function(layout(X.astype(dtype)))
-    assert scores.dtype == np.float64 and (model.predict(layout(X)) == Y3).mean() > 0.9
-    centred = kernels == "default" or kernels == "single-feature"
-    if not (centred and sparse.issparse(layout(X))):  # sparse features are scaled, not centred
-        reference = MKLClassifier(kernels, tol=1e-3).fit(X, Y3)
-        assert model.objective_ == pytest.approx(reference.objective_, rel=3e-3)
+    assert pickle.loads(pickle.dumps(model))._bank.n_kernels == len(chosen)
 
 
 def test_constant_features_and_targets():
@@ -196,15 +164,6 @@ def test_each_fold_has_one_bank_and_reuses_its_cuts(monkeypatch):
     assert [start is None for start in starts] == [True, False, False] * 2 + [True]
 
 
-def test_a_path_is_separate_fits_within_the_gaps():
-    model = MKLClassifier(KERNELS).fit(X2, Y2)
-    Cs = [0.1, 1.0, 10.0]
-    for C, result in zip(Cs, model.result_.mkl.path(Cs, tol=1e-4), strict=True):
-        alone = MKLClassifier(KERNELS, C=C, tol=1e-4).fit(X2, Y2)
-        assert alone.lower_bound_ <= result.objective and result.lower_bound <= alone.objective_
-        assert result.gap <= 1e-4
-
-
 def test_a_polynomial_is_found():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (150, 8))
@@ -214,6 +173,3 @@ def test_a_polynomial_is_found():
     largest = sorted(model.polynomial_, key=lambda index: -abs(model.polynomial_[index]))[:2]
     assert set(largest) == {(0, 3, 5), (1, 1)}
     np.testing.assert_allclose(model.predict(X), model.result_.predict(X), atol=1e-8)
-    again = pickle.loads(pickle.dumps(clone(model).fit(X[:100], y[:100])))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert not hasattr(again, "result_") and model.lower_bound_ <= model.objective_
