@@ -74,17 +74,6 @@ def test_nothing_outside_violates_the_conditions_at_the_end(intercept):
     np.testing.assert_allclose(descent.g, y - gram.matrix() @ descent.a, atol=1e-10)
 
 
-def test_a_small_cache_ends_the_growth():
-    X, y = separable(1500, seed=3)
-    risk = KernelRisk(X, y, Hinge(), Gaussian(2.0), cache_bytes=100 * 4 * 1500)
-    result = solved(risk, 1.0, 1e-4)
-    assert result.status == "OPTIMAL"
-    assert risk.gram.cache.slots.shape[0] == 100
-    assert result.objective == pytest.approx(
-        solved(KernelRisk(X, y, Hinge(), Gaussian(2.0)), 1.0, 1e-4).objective, rel=2e-4
-    )
-
-
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)])
 @pytest.mark.parametrize("factor", [1.5, 30.0])
 def test_a_start_is_scaled_to_where_the_dual_is_largest(loss, factor):

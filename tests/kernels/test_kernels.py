@@ -11,6 +11,7 @@ import pytest
 from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layouts import LAYOUTS, SPARSE
 from scipy import sparse
 
 import cutplane.kernels as kernels_package
@@ -52,29 +53,6 @@ def examples(m=M, n=N, seed=0):
     X[0] = 0.0
     X[-3:] = X[1]
     return X
-
-
-def in_pieces(X):
-    """CSR with each entry stored in two parts."""
-    coo = sparse.coo_array(X)
-    halves = np.concatenate([0.25 * coo.data, 0.75 * coo.data])
-    rows, columns = (np.tile(indices, 2) for indices in (coo.row, coo.col))
-    order = np.argsort(rows, kind="stable")
-    indptr = np.searchsorted(rows[order], np.arange(X.shape[0] + 1))
-    return sparse.csr_array((halves[order], columns[order], indptr), shape=X.shape)
-
-
-LAYOUTS = {
-    "C": np.ascontiguousarray,
-    "F": np.asfortranarray,
-    "float32": lambda X: X.astype(np.float32),
-    "strided": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "csr": sparse.csr_array,
-    "csc": sparse.csc_array,
-    "csr float32": lambda X: sparse.csr_matrix(X.astype(np.float32)),
-    "pieces": in_pieces,
-}
-SPARSE = ("csr", "csc", "csr float32", "pieces")
 
 
 def explicit(kernel, x, z):
@@ -610,11 +588,7 @@ def test_an_example_at_the_mean_is_zero_once_centred():
     np.testing.assert_allclose(predicted, [0.0, 1.0], atol=1e-12)
 
 
-def test_indefinite_matrices_are_refused():
-    with pytest.raises(
-        InvalidInputError, match=r"matrices\[0\] is not positive semidefinite: entry \[0, 1\] is 1"
-    ):
-        PrecomputedKernels([[[0.0, 1.0], [1.0, 0.0]]])
+def test_a_matrix_that_rounding_made_indefinite_is_accepted():
     above = np.nextafter(1.0, 2.0)
     rounded = np.array([[[1.0, above], [above, 1.0]]])
     assert PrecomputedKernels(rounded).quadratic_forms([1.0, -1.0]).tolist() == [0.0]
@@ -674,8 +648,6 @@ BANK = KernelBank([Linear(), Gaussian(1.0)], X0)
 GIVEN_BANK = PrecomputedKernels(np.ones((2, 4, 4)))
 WRONG = {
     "width must be in": lambda: Gaussian(0.0),
-    "width must be in (0, inf), got inf": lambda: Laplacian(np.inf),
-    "width must be a number": lambda: Gaussian("1"),
     "degree must be at least 1": lambda: Polynomial(0),
     "degree must be an integer": lambda: Polynomial(1.5),
     "coef0 must be in": lambda: Polynomial(1, coef0=-1.0),
@@ -686,7 +658,6 @@ WRONG = {
     "features must be None": lambda: Linear(features=1.0),
     "needs column 2, but X has 2": lambda: Linear(features=2)(X0),
     "X has 2 columns and Z has 3": lambda: Linear()(X0, np.ones((1, 3))),
-    "X[0, 0] is nan": lambda: Linear()(np.full((1, 1), np.nan)),
     "not finite at row 0": lambda: Polynomial(3).diagonal(np.full((1, 1), 1e200)),
     "kernels is empty": lambda: KernelBank([], X0),
     "kernels[1] must be a kernel": lambda: KernelBank([Linear(), 1.0], X0),
@@ -697,13 +668,10 @@ WRONG = {
     "normalize must be None": lambda: KernelBank([Linear()], X0, normalize="unit"),
     "divide the columns": lambda: KernelBank([Polynomial(3)], 1e200 * X0).traces,
     "weights must have shape (2,)": lambda: BANK.weighted_sum([1.0]),
-    "weights[1] is nan": lambda: BANK.weighted_sum([1.0, np.nan]),
     "a must have shape (4,)": lambda: BANK.quadratic_forms(np.ones(5)),
-    "a[0] is inf": lambda: BANK.products(np.full(4, np.inf)),
     "Z has 3 columns, but the bank was made of 2": lambda: BANK.predict(
         np.ones((1, 3)), np.ones(2), np.ones(4)
     ),
-    "Z[0, 0] is nan": lambda: BANK.predict(np.full((1, 2), np.nan), np.ones(2), np.ones(4)),
     "factors[1] is -1.0": lambda: BANK.scaled([1.0, -1.0]),
     "none twice": lambda: BANK.restricted([0, 0]),
     "at least one kernel": lambda: BANK.restricted([]),

@@ -36,7 +36,7 @@ def kernels(n_kernels=6):
 def test_its_oracle_line_and_image_agree(entropy):
     K, y = kernels()
     risk = SmoothedDual(PrecomputedKernels(K), y, 1.0, entropy)
-    check_risk(risk, scale=1.0)
+    assert check_risk(risk, scale=1.0)
 
 
 @pytest.mark.parametrize("entropy", [1e-2, 0.5])
