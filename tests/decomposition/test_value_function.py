@@ -91,6 +91,14 @@ def test_cuts_hold_everywhere(kind):
     problem, x, scenarios = programme(kind, np.random.default_rng(5))
     Q = cut.ValueFunction(problem, x, scenarios, n_groups=3)
     assert cut.testing.check_risk(Q, cut.Box(2, 6), n_points=6)
+    rng = np.random.default_rng(6)
+    points = rng.uniform(2.0, 6.0, (8, DIM))
+    values = [Q.estimate(point, 0.0) for point in points]
+    for answer in values:
+        forged = answer.multipliers * rng.choice([0.9, 1.0, 1.1], answer.multipliers.size)
+        slopes, offsets = Q.dual_cut(forged)
+        for point, there in zip(points, values, strict=True):
+            assert (slopes @ point + offsets <= there.values + 1e-7).all()
 
 
 @pytest.mark.parametrize("kind", ["bounded", "equations", "quadratic", "cones"])

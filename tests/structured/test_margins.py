@@ -20,7 +20,7 @@ from cutplane.structured import (
     best_sets,
     decode,
 )
-from cutplane.structured.ascent import ExampleAscent
+from cutplane.structured.ascent import CachedAscent, Epoch, ExampleAscent
 from cutplane.testing import check_risk
 
 S, N, K, L = 3, 2, 2, 3
@@ -138,7 +138,7 @@ CASES = {
     "cycles": MIXED_CASE,
     "labels": (sets, ()),
     "chain of labels": (sets, [[0, 1], [2, 1]]),
-    "pairs of labels": (sets, "all"),
+    "pairs of labels": (sets, [[1, 0], [0, 2], [2, 1]]),
     "alignments": (alignments, None),
 }
 BLOCKS = ["chains", "sparse chains", "trees", "cycles", "alignments"]
@@ -231,6 +231,24 @@ def test_the_optimum_is_that_of_the_n_slack_problem(name, method, tmp_path):
         assert not certificate.verify().valid, (place, value)
     certificate.duals[key] = honest[:-1]
     assert not certificate.verify().valid
+
+
+@pytest.mark.parametrize(
+    ("rises", "n_cached"), [([4.0, 3.0, 2.0, 1.0], 2), ([4.0, 0.0], 1), ([1.0] * 101, 100)]
+)
+def test_cached_epochs_go_on_while_they_are_worth_their_cost(rises, n_cached):
+    """An epoch with decoders costs 1, one without costs 1/2."""
+
+    class Scripted(CachedAscent):
+        def epoch(self, exact):
+            ran.append(exact)
+            return Epoch(float(exact), rises[len(ran) - 1], 1.0 if exact else 0.5)
+
+        x = multipliers = average = None
+
+    ran = []
+    assert Scripted().advance() == 1.0
+    assert ran == [True] + [False] * n_cached
 
 
 @pytest.mark.parametrize("name", BLOCKS)
