@@ -30,7 +30,9 @@ def test_multiclass_is_one_against_the_rest():
     model = LPBoostClassifier(nu=0.1, tol=0.01).fit(X, y)
     assert len(model.ensembles_) == 3 and model.decision_function(X).shape == (150, 3)
     assert model.score(X, y) > 0.9
-    assert len(list(model.staged_predict(X))) == max(len(result.stages) for result in model.results_)
+    stages = list(model.staged_predict(X))
+    assert len(stages) == max(len(result.stages) for result in model.results_)
+    np.testing.assert_array_equal(stages[-1], model.predict(X))
 
 
 def test_seeds_repeat():

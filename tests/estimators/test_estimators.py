@@ -17,7 +17,8 @@ from cutplane.estimators import (
     LinearSVC,
     LinearSVR,
 )
-from cutplane.losses import Logistic, Quantile
+from cutplane.estimators.formulation import make_risk, shape_of, starting_point
+from cutplane.losses import Hinge, Logistic, Quantile, Softmax, Squared
 from cutplane.problem import Problem
 from cutplane.tracking.methods import PathTracking
 
@@ -217,8 +218,21 @@ def test_a_warm_start_with_another_risk_starts_from_the_solution(change):
         model.set_params(**({"loss": "squared_hinge"} if change == "loss" else {"fit_intercept": False}))
     model.fit(other, y, sample_weight=weights)
     cold = clone(model).fit(other, y, sample_weight=weights)
+    if change in ("data", "in place", "weights"):
+        assert model.results_[0].history[0].upper_bound < cold.results_[0].history[0].upper_bound
     assert model.results_[0].certificate.verify().valid
     assert np.isclose(model.objective_, cold.objective_, rtol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("y", "loss"),
+    [(np.repeat([-1.0, 1.0], 75), Hinge()), (YR, Squared()), (IRIS.target, Softmax())],
+    ids=["balanced", "centred", "joint"],
+)
+def test_the_first_cut_is_not_flat_in_the_biases(y, loss):
+    risk = make_risk(X3, y - y.mean() if loss == Squared() else y, loss, None, True)
+    slope = risk.oracle(starting_point(risk))[1].reshape(shape_of(risk))
+    assert np.abs(slope[:, -1]).max() > 0.2
 
 
 def test_quantiles_enclose_their_share():

@@ -102,3 +102,11 @@ def test_ordinal_machine_agrees_with_the_whole_problem(thresholds):
         assert model.score(X, y) > 0.9 and (np.diff(model.thresholds_) > 0.0).all()
         f = model.function_.decision_function(X)[:, 0]
         assert np.array_equal(np.searchsorted(model.thresholds_, f), model.predict(X))
+
+
+def test_thresholds_are_sorted():
+    """With f near 0 and few examples of the middle class, the best thresholds are in the wrong order."""
+    X, y = load_iris(return_X_y=True)
+    kept = np.r_[:50, 50:55, 100:150]
+    model = KernelOrdinalClassifier(1e-4, thresholds="immediate", gamma=0.5).fit(X[kept], y[kept])
+    assert model.thresholds_[0] < model.thresholds_[1]

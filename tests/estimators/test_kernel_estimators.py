@@ -183,6 +183,20 @@ def test_a_grid_is_that_of_separate_fits(n_basis):
     assert alone.plot_scores().get_ylabel() == "mean score"
 
 
+def test_the_folds_of_a_grid_start_from_one_another(monkeypatch):
+    better, solve = [], KernelSVC._solve_part
+
+    def solved(self, part, C, x0=None):
+        problem = part.problem(self._lam(part, C))
+        if x0 is not None:
+            better.append(problem.objective(x0) < problem.objective(np.zeros(problem.dim)))
+        return solve(self, part, C, x0)
+
+    monkeypatch.setattr(KernelSVC, "_solve_part", solved)
+    KernelSVC([1.0], gamma=[0.1], cv=5).fit(X2, Y2)
+    assert len(better) == 4 and sum(better) >= 3
+
+
 def test_low_rank_with_every_example_is_the_whole():
     whole, low = (KernelSVC(1.0, n_basis=n, tol=1e-8).fit(X2, Y2) for n in (None, len(X2)))
     assert low.objective_ == pytest.approx(whole.objective_, rel=1e-6)
