@@ -46,20 +46,6 @@ def test_all_rows_of_few_examples_are_computed_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1)])
-def test_the_answer_is_that_of_a_matrix_which_is_there(loss, intercept):
-    X, y = separable(1500, seed=1)
-    y = y + 0.1 * X[:, 0] if isinstance(loss, EpsilonInsensitive) else y
-    risk = KernelRisk(X, y, loss, Gaussian(3.0), intercept=intercept)
-    whole = KernelRisk(risk.gram.matrix().copy(), y, loss, "precomputed", intercept=intercept)
-    risk = KernelRisk(X, y, loss, Gaussian(3.0), intercept=intercept)
-    one, other = solved(risk, 1.0, 1e-6), solved(whole, 1.0, 1e-6)
-    assert one.status == other.status == "OPTIMAL"
-    assert one.objective == pytest.approx(other.objective, rel=2e-6)
-    assert one.certificate.verify()
-
-
-@pytest.mark.parametrize("intercept", [True, False])
 def test_nothing_outside_violates_the_conditions_at_the_end(intercept):
     X, y = separable(2000, seed=2)
     gram = KernelRisk(X, y, Hinge(), Gaussian(4.0)).gram

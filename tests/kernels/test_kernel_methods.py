@@ -142,11 +142,14 @@ def test_newton_ends_after_finitely_many_steps():
         assert tight.objective == pytest.approx(problem.solve(Decomposition(), tol=1e-10).objective, rel=1e-9)
 
 
-def test_newton_on_one_class_and_degenerate_data():
-    for y in (np.ones(6), np.array([1.0, -1, 1, -1, 1, -1])):
-        risk = KernelRisk(np.ones((6, 2)), y, SquaredHinge(), Gaussian(1.0))
-        result = cut.Problem(risk, risk.squared_norm(0.1)).solve(FiniteNewton(), tol=1e-9)
-        assert result.objective - result.lower_bound < 1e-9
+@pytest.mark.parametrize("y", [[1.0], np.ones(6), np.resize([1.0, -1.0], 6), [1.0, -1.0, 1.0, 1.0]], ids=str)
+@pytest.mark.parametrize("method", LOSSES, ids=repr)
+def test_one_example_one_class_and_duplicates(method, y):
+    for intercept in (True, False):
+        risk = KernelRisk(np.ones((len(y), 2)), y, SquaredHinge(), Gaussian(1.0), intercept)
+        result = cut.Problem(risk, risk.squared_norm(0.1)).solve(method, tol=1e-9)
+        assert result.status == "OPTIMAL" and result.certificate.verify().valid
+        assert result.objective - result.lower_bound < 1e-8
 
 
 SMALL = st.tuples(
