@@ -344,6 +344,27 @@ def test_interrupt_while_a_row_is_computed():
     check(machine, K, machine.solve(source))
 
 
+def test_an_interrupt_leaves_the_slots_of_rows_empty():
+    K, _ = instance(Hinge(), m=80)
+    rows = as_rows(Interrupted(K), 80, K.nbytes)
+    with pytest.raises(KeyboardInterrupt):
+        rows.fetch_all(np.arange(40))
+    assert rows.filled == 0 and (rows.where < 0).all()
+
+
+def test_more_rows_are_computed_ahead_while_they_are_used():
+    source = Computed(np.eye(400))
+    rows, counts = as_rows(source, 400, 320 * 400 * 8), [0]
+    for used in (True, True, False, True):
+        missing = np.flatnonzero(rows.where < 0)
+        rows.fetch(int(missing[-1]), lambda n, missing=missing: missing[:n])
+        filled = np.flatnonzero(rows.owner >= 0)
+        if used:
+            rows.used[filled] += np.arange(filled.size)
+        counts.append(source.calls)
+    assert np.diff(counts).tolist() == [5, 9, 17, 10]
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
 @pytest.mark.parametrize("intercept", [True, False])
 def test_interrupt_in_the_compiled_loops(intercept, monkeypatch):

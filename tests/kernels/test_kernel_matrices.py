@@ -8,6 +8,8 @@ from kernel_machines import Computed
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.kernels import KernelMachine, PrecomputedKernels
+from cutplane.kernels.definite import check_along
+from cutplane.kernels.rows import DenseRows
 from cutplane.losses import Hinge, Squared
 from cutplane.mkl import MKL
 
@@ -41,6 +43,13 @@ def test_an_indefinite_matrix_is_refused(loss, m, intercept):
         KernelMachine(loss, labels(m), 1.0, intercept).solve(K)
     with pytest.raises(InvalidInputError, match=r"positive semidefinite|diagonal"):
         KernelMachine(loss, labels(m), 1.0, intercept).solve(Computed(K))
+
+
+def test_the_block_of_the_largest_coefficients_is_checked():
+    K, a = np.eye(600), np.append([10.0, 10.0], np.ones(598))
+    K[0, 1] = K[1, 0] = 2.0
+    with pytest.raises(InvalidInputError, match=r"entry \[(0, 1|1, 0)\] is 2"):
+        check_along("K", DenseRows(K), a, K @ a)
 
 
 @pytest.mark.parametrize("m", [3, 600])

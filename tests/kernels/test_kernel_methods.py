@@ -142,6 +142,16 @@ def test_newton_ends_after_finitely_many_steps():
         assert tight.objective == pytest.approx(problem.solve(Decomposition(), tol=1e-10).objective, rel=1e-9)
 
 
+def test_damping_of_newton_steps_is_reduced_by_a_factor():
+    driver = machine(Logistic(), 1e-3).iterate(FiniteNewton(), tol=1e-12)
+    steps = iter(driver)
+    next(steps)
+    next(steps)
+    driver.method_state.damping = 1.0
+    next(steps)
+    assert driver.method_state.damping == 0.125
+
+
 @pytest.mark.parametrize("y", [[1.0], np.ones(6), np.resize([1.0, -1.0], 6), [1.0, -1.0, 1.0, 1.0]], ids=str)
 @pytest.mark.parametrize("method", LOSSES, ids=repr)
 def test_one_example_one_class_and_duplicates(method, y):
