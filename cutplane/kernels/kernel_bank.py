@@ -305,17 +305,20 @@ class KernelValues:
     n_bytes = 0
 
     def diagonal(self) -> Array:
+        """Return K_ii, shape (m,)."""
         diagonal = self.kernel.evaluate_diagonal(self.A)
         for step in self.steps:
             diagonal = step.diagonal(diagonal)
         return diagonal
 
     def means(self) -> Array:
+        """Return the means of the rows of K, shape (m,)."""
         m = self.A.shape[0]
         parts = [self._block(slice(*rows), slice(0, m)).mean(axis=1) for rows in panel_ranges(m)]
         return np.concatenate(parts)
 
     def then(self, step: NormalizationStep) -> KernelValues:
+        """Return the form after one more step of normalisation."""
         return KernelValues(self.kernel, self.A, (*self.steps, step))
 
     def panel(self, first: int, stop: int) -> Array:
@@ -435,18 +438,22 @@ class CentredFeatures:
     mean: float
 
     def examples(self, K: Array, rows: slice, columns: slice) -> Array:
+        """Return the normalised K, a part of the matrix of the examples."""
         return K - (self.means[rows, np.newaxis] + self.means[columns] - self.mean)
 
     def new(self, K: Array, diagonal: Array, columns: Any) -> tuple[Array, Array]:
+        """Return the normalised kernels of new points with all examples, and with themselves."""
         means = K.mean(axis=1)
         return K - (
             means[:, np.newaxis] + self.means[columns] - self.mean
         ), diagonal - 2.0 * means + self.mean
 
     def factored(self, F: Array) -> Array:
+        """Return the factor of the result."""
         return F - F.mean(axis=0)
 
     def diagonal(self, diagonal: Array) -> Array:
+        """Return the diagonal of the result for the examples."""
         return np.maximum(diagonal - 2.0 * self.means + self.mean, 0.0)
 
 

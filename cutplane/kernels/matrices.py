@@ -198,13 +198,16 @@ class KeptPanels:
 
     @property
     def n_bytes(self) -> int:
+        """Memory kept, in bytes."""
         return sum(panel.nbytes for panel in self.panels.values())
 
     def diagonal(self) -> Array:
+        """Return the diagonal, shape (m,)."""
         parts = [panel.diagonal(first) for first, panel in self.panels.items()]
         return np.concatenate(parts).astype(np.float64)
 
     def panel(self, first: int, stop: int) -> Array:
+        """Return a panel."""
         return self.panels[first]
 
 
@@ -222,6 +225,7 @@ class GivenMatrix:
         object.__setattr__(self, "_rows", read_only(rows.T if by_columns else rows))
 
     def diagonal(self) -> Array:
+        """Return the diagonal, shape (m,)."""
         return self.matrix.diagonal().astype(np.float64)
 
     def panel(self, first: int, stop: int) -> Array:
