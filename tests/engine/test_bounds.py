@@ -273,40 +273,6 @@ def test_tolerance_is_relative_to_the_answers_and_to_what_cancels():
     assert allowed(3.0, 1e6) == pytest.approx(3e-7 + 1e-6)
 
 
-def above(slopes, offsets, origin, known, noise=0.0):
-    """Compare cuts found at one point, one of each block, with the values at another."""
-    cuts = np.array(slopes, dtype=float), np.array(offsets, dtype=float), range(len(offsets))
-    check_cuts(PROBLEM, cuts, lambda _: origin, known.x, known.values, noise)
-
-
-def cut_above(share, noise=0.0):
-    """The cut -x + 2 y + 1 + s lies above the value at (1, -2) by `share` of its terms.
-
-    They are 4, the offset, and 1 * (1 + 3) + 2 * (2 + 1).
-    """
-    offset = (1.0 + share * 14.0) / (1.0 - share)
-    above([(-1.0, 2.0)], [offset], np.array([-3.0, 1.0]), known_at([1.0, -2.0], -4.0), noise)
-
-
-@pytest.mark.parametrize("share", [-0.5, 0.0, INSIDE])
-def test_a_cut_may_lie_above_a_value_by_the_tolerance(share):
-    cut_above(share)
-
-
-@pytest.mark.parametrize("share", [OUTSIDE, 1e-3])
-def test_a_cut_above_a_value_is_a_contradiction(share):
-    with pytest.raises(OracleError, match=r"at x = \[-3\.  1\.\] lies .* above") as error:
-        cut_above(share)
-    assert "its value at x = [ 1. -2.]:" in str(error.value)
-
-
-def test_each_block_has_a_tolerance_of_its_own():
-    known, slopes = known_at([0.0], 1.0, 1000.0), np.zeros((2, 1))
-    above(slopes, [1.0, 1000.0 + 2e-4 * 0.99], known.x, known)
-    with pytest.raises(OracleError, match=r"lies 3e-07 above"):
-        above(slopes, [1.0 + 3e-7, 1000.0 + 2e-7], known.x, known)
-
-
 def bundle_with(offset, slope=(3.0,), query_point=(-2.0,), block=0, n_blocks=1, sparse_slopes=False):
     bundle = Bundle(len(slope), n_blocks)
     slopes = np.array([slope], dtype=float)
@@ -351,11 +317,12 @@ def test_half_spaces_are_no_cuts():
     check(bundle, known_at([1.0], 0.0))
 
 
-def test_the_cut_of_another_block_is_compared_with_its_own_value():
-    bundle = bundle_with(10.0, slope=(0.0,), n_blocks=2, block=1)
-    bundle.add(5, np.zeros(1), np.array([[1.0]]), np.array([0.5]), [0])
-    at = known_at([0.0], 0.0, 10.0)
-    with pytest.raises(OracleError, match=r"lies 0\.5 above"):
+def test_each_block_has_its_own_value_and_tolerance():
+    at, bundle = known_at([0.0], 1.0, 1000.0), Bundle(1, 2)
+    bundle.add(0, at.x, np.zeros((2, 1)), np.array([1.0, 1000.0 + 1.98e-4]), [0, 1])
+    check(bundle, at)
+    bundle.add(1, at.x, np.zeros((1, 1)), np.array([1.0 + 3e-7]), [0])
+    with pytest.raises(OracleError, match=r"lies 3e-07 above"):
         check(bundle, at)
 
 

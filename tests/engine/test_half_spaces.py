@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -109,39 +107,6 @@ def test_a_polyhedron_is_certified_by_the_multipliers_of_its_rows():
     result = problem.solve(cut.Kelley(), tol=1e-9, tol_abs=1e-9)
     assert result.lower_bound == pytest.approx(linprog(c, A, b, bounds=(0, 3)).fun, abs=1e-8)
     assert result.certificate.verify().valid
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (HalfSpaces(np.ones((1, 4)), np.zeros(1)), "of dimension 4; the problem has dimension 3"),
-        (HalfSpaces(sparse.csr_array(np.ones((1, 3))), np.full(1, 5.0)), "does not separate"),
-    ],
-)
-def test_wrong_batches_are_refused(answer, message):
-    feasible = cut.Box(0, 1, dim=3) & cut.SeparationOracle(lambda x: answer)
-    with pytest.raises(cut.OracleError, match=message):
-        cut.Problem(cut.LinearObjective(-np.ones(3)), feasible_set=feasible).solve(cut.Kelley())
-
-
-@given(st.lists(st.integers(0, 11), min_size=1, max_size=40), st.integers(0, 3))
-def test_a_sparse_bundle_holds_what_a_dense_one_does(picks, age):
-    rng = np.random.default_rng(7)
-    pool = np.where(rng.random((12, 6)) < 0.4, rng.integers(-2, 3, (12, 6)), 0).astype(float)
-    dense, thin = Bundle(6, 1), Bundle(6, 1)
-    for query, pick in enumerate(picks):
-        row, offset = pool[[pick]], np.array([float(pick % 3)])
-        added = dense.add(query, row[0], row, offset, [-1])
-        assert thin.add(query, row[0], sparse.csr_array(row), offset, [-1]) == added
-        weights = np.arange(len(dense)) % 2.0
-        dense.weigh(weights)
-        thin.weigh(weights)
-        if query % 5 == 4:
-            dense.drop_idle(age)
-            thin.drop_idle(age)
-    assert np.array_equal(dense.slopes, thin.slopes.toarray())
-    assert np.array_equal(dense.ids, thin.ids)
-    assert dense.points.keys() == thin.points.keys()
 
 
 @pytest.mark.parametrize("method", ["kelley", "bmrm", "proximal"])

@@ -9,8 +9,6 @@ import pytest
 from covering import covering
 
 import cutplane as cut
-from cutplane.engine.bundle import AGGREGATE, TRIVIAL, Bundle
-from cutplane.masters.base import HALF_SPACE
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 6))
@@ -88,28 +86,3 @@ def test_a_warm_start_fits_in_too():
     assert again.status is cut.Status.OPTIMAL
     assert again.n_iter == 0
     assert again.certificate.verify().valid
-
-
-def test_the_deepest_half_spaces_are_taken():
-    bundle = Bundle(2, 1, 8)
-    bundle.add(TRIVIAL, None, np.zeros((1, 2)), np.zeros(1), [0])
-    x, normals = np.array([1.0, 0.0]), np.array([[np.cos(t), np.sin(t)] for t in np.linspace(0.0, 1.5, 20)])
-    bundle.make_room(20)
-    bundle.add(0, x, normals[::-1], np.full(20, -0.05), [HALF_SPACE] * 20)
-    assert len(bundle) == 8
-    assert np.allclose(np.sort(bundle.slopes[1:, 0]), np.sort(normals[:7, 0]))
-
-
-def test_aggregates_keep_the_value_of_the_reduced_problem():
-    draws = np.random.default_rng(1)
-    bundle = Bundle(3, 2, 7)
-    slopes, offsets = draws.normal(size=(6, 3)), draws.normal(size=6)
-    bundle.add(0, None, slopes, offsets, [0, 0, 0, 1, 1, 1])
-    weights = np.array([0.2, 0.3, 0.5, 0.1, 0.6, 0.3])
-    bundle.weigh(weights)
-    bundle.make_room(2)
-    assert len(bundle) <= 5
-    assert (bundle.queries == AGGREGATE).sum() == 2
-    kept = bundle.weights
-    assert np.allclose(kept @ bundle.slopes, weights @ slopes)
-    assert np.isclose(kept @ bundle.offsets, weights @ offsets)

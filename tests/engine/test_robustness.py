@@ -38,33 +38,16 @@ def raise_error(x):
     raise ZeroDivisionError("oops")
 
 
-BAD_ANSWERS = {
-    "nan value": (lambda x: (np.nan, np.zeros(DIM)), "nan"),
-    "minus infinity": (lambda x: (-np.inf, np.zeros(DIM)), "inf"),
-    "nan subgradient": (lambda x: (1.0, np.full(DIM, np.nan)), "not finite"),
-    "wrong shape": (lambda x: (1.0, np.zeros(DIM + 1)), "shape"),
-    "vector value": (lambda x: (np.zeros(2), np.zeros(DIM)), "must be a float"),
-    "no tuple": (lambda x: 1.0, "must return"),
-    "text": (lambda x: ("high", np.zeros(DIM)), "must be a float"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_first_answer_raises(name):
-    answer, words = BAD_ANSWERS[name]
-    with pytest.raises(cut.OracleError, match=words):
-        cut.Problem(fails_at(1, answer), cut.L2(0.1)).solve()
-
-
-@pytest.mark.parametrize("name", BAD_ANSWERS)
 @pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
-def test_a_bad_later_answer_returns_the_best_point(name, method):
-    answer, words = BAD_ANSWERS[name]
-    result = cut.Problem(fails_at(3, answer), cut.L2(0.1)).solve(method, tol=1e-9)
+def test_a_bad_first_answer_raises_and_a_later_one_returns_the_best_point(method):
+    def bad(x):
+        return np.nan, np.zeros(DIM)
+
+    with pytest.raises(cut.OracleError, match="nan"):
+        cut.Problem(fails_at(1, bad), cut.L2(0.1)).solve(method)
+    result = cut.Problem(fails_at(3, bad), cut.L2(0.1)).solve(method, tol=1e-9)
     assert result.status is Status.INVALID_ORACLE
-    assert words in result.reason
-    assert "risk" in result.reason
-    assert np.isfinite(result.objective)
+    assert "nan" in result.reason and "risk" in result.reason
     assert result.objective == pytest.approx(distance(result.x)[0] + 0.05 * result.x @ result.x)
 
 
@@ -76,17 +59,6 @@ def test_an_exception_in_an_oracle_keeps_the_result_so_far():
     with pytest.raises(cut.OracleError) as caught:
         cut.Problem(fails_at(1, raise_error), cut.L2(0.1)).solve()
     assert caught.value.result is None
-
-
-@pytest.mark.parametrize("method", [cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle()], ids=str)
-def test_a_wrong_subgradient_is_noticed(method):
-    @cut.risk(dim=DIM)
-    def wrong(x):
-        return distance(x)[0], -np.sign(x - 1.0)
-
-    result = cut.Problem(wrong, cut.L2(0.1)).solve(method, tol=1e-9)
-    assert result.status is Status.INVALID_ORACLE
-    assert "check_risk" in result.reason
 
 
 def test_a_nonconvex_risk_is_noticed():
@@ -109,25 +81,13 @@ def test_an_oracle_cannot_change_the_point_of_the_engine():
         cut.Problem(greedy, cut.L2(0.1)).solve()
 
 
-def outside(x):
-    return cut.HalfSpace(np.ones(DIM), 10.0)
+def test_a_half_space_that_cuts_off_a_point_inside_is_noticed():
+    def off_the_inside(x):
+        return [] if x[0] <= 0.0 else [cut.HalfSpace(np.array([1.0, 0.0, 0.0]), -1.0)]
 
-
-def off_the_inside(x):
-    return [] if x[0] <= 0.0 else [cut.HalfSpace(np.array([1.0, 0.0, 0.0]), -1.0)]
-
-
-@pytest.mark.parametrize(
-    "oracle, words",
-    [(outside, "does not separate"), (off_the_inside, "cuts off the point"), (lambda x: [3], "HalfSpace")],
-)
-def test_a_wrong_separation_oracle_is_noticed(oracle, words):
-    feasible = cut.Box(-2, 2) & cut.separation_oracle(oracle)
-    try:
-        reason = cut.Problem(good_risk(), feasible_set=feasible).solve().reason
-    except cut.OracleError as error:
-        reason = str(error)
-    assert words in reason
+    feasible = cut.Box(-2, 2) & cut.separation_oracle(off_the_inside)
+    result = cut.Problem(good_risk(), feasible_set=feasible).solve()
+    assert "cuts off the point" in result.reason
 
 
 def test_infeasible_half_spaces_are_certified():
@@ -236,22 +196,6 @@ def test_an_objective_that_is_infinite_far_away_is_finite_on_the_way_back():
     run = Run(cut.Problem(risk, cut.L2(1.0)), cut.Kelley(), Backend())
     run.first = run.query(np.zeros(1))
     assert 1.0 < run.query(np.array([1e60])).x[0] < 1e3
-
-
-def test_interruption_keeps_the_best_point():
-    calls = []
-
-    @cut.risk(dim=DIM)
-    def impatient(x):
-        calls.append(x)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return distance(x)
-
-    result = cut.Problem(impatient, cut.L2(0.1)).solve(tol=1e-9)
-    assert result.status is Status.INTERRUPTED
-    assert np.isfinite(result.objective)
-    assert cut.Problem(good_risk(), cut.L2(0.1)).solve(warm_start=result).status is Status.OPTIMAL
 
 
 INVALID = {
