@@ -194,7 +194,7 @@ def test_higher_cuts_raise_the_values_at_the_best_point():
 
 
 def test_terms_of_a_sum_that_cancel_are_charged_to_the_bound():
-    """Far out the two terms are 1e16 each: their slopes cancel, and so do the last digits of the values."""
+    """Far from zero both terms are 1e16: their slopes cancel, and the last digits of the values are lost."""
     X = np.array([[1.0], [-1.0]])
     hinges = cut.LinearRisk(X, np.array([1.0, 1.0]), cut.losses.Hinge())
     risk = hinges + cut.LinearObjective([-0.5])
@@ -235,7 +235,7 @@ def test_slopes_that_cancel_far_away_are_steep_elsewhere():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: f.shift(np.zeros(1)), lambda f: cut.maximum(f)])
 def test_terms_of_a_sum_without_images_that_cancel_are_known(wrap):
-    """The same of black boxes, of which no image tells: the sum remembers what it was made of."""
+    """The same for black boxes, which have no image: the sum keeps its terms."""
     calls = []
 
     @cut.risk(dim=1)
@@ -361,3 +361,15 @@ def test_the_tolerance_of_an_oracle_may_be_that_of_the_size_of_the_set():
     for scale in (0.0, 1e2):
         with pytest.raises(OracleError, match="cuts off the point"):
             check_separation(spaces, x, inside, 2e-6, scale)
+
+
+@pytest.mark.parametrize(("second", "raised"), [(0.5, True), (-0.5, False)])
+def test_one_of_several_new_rows_above_the_model_is_a_change(second, raised):
+    """The model is 0 at its minimiser, where the new rows have the values -1 and `second`."""
+    risk = cut.OracleRisk(lambda x: (np.zeros(2), np.zeros((2, 1))), dim=1, blocks=2)
+    run = Run(cut.Problem(risk, cut.L2(1.0)), cut.BMRM(), Backend())
+    run.first = run.query(np.zeros(1))
+    run.reduced()
+    run.moved = False
+    run.bundle.add(9, np.ones(1), np.ones((2, 1)), np.array([-1.0, second]), [0, 1])
+    assert run._raises_model(slice(len(run.bundle) - 2, None)) is raised

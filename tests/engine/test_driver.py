@@ -17,7 +17,7 @@ from cutplane.stopping import Ended, MaxIter, RelativeGap, Stop, TimeLimit
 
 
 class Halving:
-    """A gap that is halved by each step; a step of a given number does something else."""
+    """Each step halves the gap; the step of a given number calls an action."""
 
     def __init__(self, number=None, action=None, ends=math.inf):
         self.number, self.action, self.ends = number, action, ends

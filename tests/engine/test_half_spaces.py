@@ -19,7 +19,7 @@ from cutplane.sets import HalfSpaces
 
 
 class Packing:
-    """{x : A x <= b} known through the rows that x violates, at most `most` at a time."""
+    """{x : A x <= b}, of which the oracle returns at most `most` rows that x violates."""
 
     def __init__(self, A, b, kind, most=3):
         self.A, self.b, self.kind, self.most = A, b, kind, most

@@ -122,7 +122,7 @@ def test_exact_search_against_enumeration(block):
 
 
 class Asked(Derivative):
-    """A derivative that is not at hand: it answers questions, and its estimate is off."""
+    """A derivative that is evaluated by calls, and whose estimate has an error."""
 
     def __init__(self, whole, error):
         self.whole, self.error = whole, error

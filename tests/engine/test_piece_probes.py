@@ -64,10 +64,6 @@ class SlightlySmallBall(Ball):
     radius = 1.0 - 1e-4
 
 
-class LargeBall(Ball):
-    radius = 1.1
-
-
 class Cube(cut.FeasibleSet):
     """-1 <= x <= 1."""
 

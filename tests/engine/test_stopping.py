@@ -62,6 +62,11 @@ def test_a_rule_holds_from_its_threshold_on(rule, before, at, status, words):
     assert stop.status is not cut.Status.OPTIMAL if status is None else stop.status is status
 
 
+@pytest.mark.parametrize(("lower", "upper", "gap"), [(1.0, 3.5, 2.5), (2.0, 1.0, 0.0)])
+def test_a_record_has_a_gap_that_is_not_negative(lower, upper, gap):
+    assert Record(0, lower, upper, 1, "cut", 1, 0, 0.0, 0.0, 0.0, 0.0).gap_abs == gap
+
+
 @pytest.mark.parametrize("kind", [RelativeGap, AbsoluteGap])
 def test_a_gap_rule_that_accepts_any_gap_is_refused(kind):
     with pytest.raises(cut.InvalidInputError, match="inf"):

@@ -126,14 +126,6 @@ def test_a_risk_over_a_slightly_larger_set():
     assert larger.lower_bound <= optimum * (1.0 + 1e-8)
 
 
-def test_more_blocks_are_more_cuts_than_there_were():
-    X, y = data(0)
-    one = cut.Problem(cut.LinearRisk(X, y, cut.losses.Hinge()), cut.L2(0.01)).solve(cut.BMRM())
-    five = cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=5)
-    with pytest.raises(cut.InvalidInputError, match=r"blocks|another risk"):
-        cut.Problem(five, cut.L2(0.01)).solve(cut.BMRM(), warm_start=one)
-
-
 def test_a_path_of_other_weights_asks_for_no_cut_again():
     calls = []
     X, y = data(0)

@@ -12,7 +12,6 @@ import pytest
 from covering import covering
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Lasso
 
 import cutplane as cut
 from cutplane.estimators import KernelSVC, LinearClassifier, LinearRegressor
@@ -100,18 +99,6 @@ def test_deviations_of_columns_may_be_of_any_size(loss, penalty, layout, size, m
     if penalty == "none":
         known = cut.Problem(cut.LinearRisk(Z, y, LOSSES[loss], intercept=True)).solve(tol=1e-6)
         assert np.isclose(result.objective, known.objective, rtol=2e-4)
-
-
-def test_the_lasso_is_that_of_scikit_learn_on_centred_data():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 6))
-    X[:, 0] += 1e4
-    y = X @ rng.standard_normal(6) + 0.1 * rng.standard_normal(200)
-    risk = cut.LinearRisk(X, y, L.Squared(), intercept=True)
-    result = cut.Problem(risk, cut.L1(1e-2, weights=[1, 1, 1, 1, 1, 1, 0])).solve(tol=1e-9)
-    theirs = Lasso(1e-2, tol=1e-13, max_iter=10**6).fit(X - X.mean(axis=0), y)
-    assert result.status == "OPTIMAL"
-    assert np.allclose(result.x[:-1], theirs.coef_, atol=1e-7)
 
 
 def test_bounds_and_centres_of_penalties_are_in_the_users_units():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from covering import covering
 from linear_cases import optimum
-from own_losses import LogCosh, Lopsided, ThreeKnots, targets
+from own_losses import Kinked, LogCosh, Lopsided, ThreeKnots, targets
 from scipy import sparse
 
 import cutplane as cut
@@ -23,7 +23,6 @@ from cutplane.losses import (
     ModifiedHuber,
     Poisson,
     Quantile,
-    ScalarLoss,
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
@@ -94,20 +93,6 @@ def test_solves_agree_with_cvxpy(loss, form, layout, shape, intercept):
     assert result.status == "OPTIMAL" and result.certificate.verify().valid
     np.testing.assert_allclose(result.objective, known, rtol=1e-6, atol=1e-8)
     assert result.lower_bound <= known + 1e-6 * abs(known)
-
-
-def test_lasso_agrees_with_scikit_learn():
-    from sklearn.linear_model import ElasticNet, Lasso
-
-    X, y = data(Squared(), "dense F", 60, 20)
-    result = solve(cut.Problem(cut.LinearRisk(X, y, Squared()), cut.L1(0.1)), tol=1e-12)
-    model = Lasso(0.1, fit_intercept=False, tol=1e-12).fit(X, y)
-    np.testing.assert_allclose(X @ result.x, X @ model.coef_, atol=1e-5)
-    risk = cut.LinearRisk(X, y, Squared(), intercept=True)
-    mask = weights(21, True)
-    problem = cut.Problem(risk, cut.L1(0.05, mask) + cut.L2(0.05, weights=mask))
-    model = ElasticNet(0.1, l1_ratio=0.5, tol=1e-12).fit(X, y)
-    np.testing.assert_allclose(solve(problem, tol=1e-12).x, [*model.coef_, model.intercept_], atol=1e-5)
 
 
 def test_zeros_are_exact_and_the_support_is_that_of_the_optimum():
@@ -185,19 +170,6 @@ def test_a_path_is_warm():
     cold = [cut.Problem(problem.risk, cut.L1(lam)).solve(tol=1e-6).objective for lam in lams]
     np.testing.assert_allclose(path.objectives, cold, rtol=2e-6)
     assert not path[0].x.any()
-
-
-class Kinked(ScalarLoss):
-    """A loss with kinks by value and derivative."""
-
-    def value(self, t, y):
-        return abs(t - y)
-
-    def derivative(self, t, y):
-        return np.sign(t - y)
-
-    def directional(self, t, y, d):
-        return np.where(t == y, abs(d), np.sign(t - y) * d)
 
 
 @pytest.mark.parametrize(

@@ -64,17 +64,6 @@ def value(problem, x):
     return problem.risk.oracle(x)[0] + problem.regularizer.value(x)
 
 
-def test_agrees_with_cold_solves_all_along():
-    declared = problem(SquaredHinge(), m=60, n=15)
-    high = lam_max(declared)
-    path = declared.path(high / 100, exact=True)
-    for lam in np.geomspace(high, high / 100, 25):
-        at = cut.Problem(declared.risk, declared.regularizer.with_lam(lam))
-        cold = at.solve(CoordinateDescent(), tol=1e-13)
-        assert np.abs(cold.x - path(lam)).max() < 1e-5
-        assert cold.objective == pytest.approx(value(at, path(lam)), rel=1e-11)
-
-
 @pytest.mark.parametrize("loss", [SquaredHinge(), Huber(0.5), ModifiedHuber()], ids=repr)
 def test_each_knot_is_one_and_there_is_no_other(loss):
     """The direction changes at every knot; between two the solution is the mean of theirs."""

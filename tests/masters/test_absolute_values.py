@@ -23,7 +23,7 @@ SETS = {"whole": WholeSpace(), "rows": ROWS, "box": Box(-1.0, 2.0), "off zero": 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("regularizer", [L1(1.0), L1(0.5, [1.0, 0.2, 2.0, 0.5, 1.0])], ids=repr)
 def test_the_multipliers_prove_the_value_of_the_minimiser(name, regularizer, orientation):
-    """As those of the rows of the linear form of both, whose minimum HiGHS would have to find again."""
+    """Otherwise HiGHS would have to compute the minimum of the linear form of both again."""
     reduced = ReducedProblem(DIM, 1, regularizer, SETS[name].resolve(DIM))
     rng, found = np.random.default_rng(1), 0
     for turn in range(6):

@@ -317,9 +317,8 @@ def test_a_setting_that_clarabel_does_not_have_is_named():
 
 
 def moved(z, upper=True, **sizes):
-    dims = {"zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "p3d": [], "pnd": []} | sizes
     given = np.array(z, dtype=float)
-    found = into_dual_cone(given, SimpleNamespace(**dims), upper)
+    found = into_dual_cone(given, dims(**sizes), upper)
     assert given.tolist() == [float(entry) for entry in z]
     return found.tolist()
 

@@ -107,7 +107,7 @@ for threads in (3, 2):
 
 
 class Scripted:
-    """Answers in the place of HiGHS: a status per run, and the iterations each has made."""
+    """Replaces HiGHS: returns a given status for each run, and a given number of iterations."""
 
     def __init__(self, *answers, iterations=100, rows=3, columns=2):
         self.answers, self.iterations = list(answers), iterations

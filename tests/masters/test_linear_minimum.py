@@ -79,7 +79,7 @@ def test_multipliers_that_give_no_bound_or_do_not_fit_are_not_used():
 
 
 def test_auxiliaries_of_another_size_are_not_charged_over_the_reach_of_x():
-    """t = 1e12 x is free but for this: what rounding leaves of its slope is not worth the reach of x."""
+    """t = 1e12 x: the rounding error of the slope of t is not multiplied by the reach of x."""
     row = sparse.csr_array(np.array([[-1e12, 1.0]]))
     programme = LinearForm(
         np.array([0.0, 1.0]), np.array([0.5, -INF]), np.array([1.0, INF]), row, np.zeros(1), np.zeros(1)

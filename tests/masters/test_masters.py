@@ -196,7 +196,7 @@ def test_options_reach_the_backend():
 
 
 class Opaque(NoRegularizer):
-    """A regularizer that describes itself to nobody."""
+    """A regularizer without any form for a master."""
 
     cvxpy_form = linear_form = quadratic = None
 
@@ -266,7 +266,7 @@ def absolute(dim):
 @pytest.mark.parametrize("method", [cut.BMRM(), cut.ProximalBundle(), cut.LevelBundle()], ids=repr)
 @pytest.mark.parametrize("backend", [UsersMaster, Configured()], ids=["class", "object"])
 def test_a_users_master_solves_and_others_help_out(method, backend):
-    """It refuses levels: others take them."""
+    """It refuses level problems, which other masters solve."""
     result = cut.Problem(absolute(3), cut.L2(0.1), cut.Box(-2.0, 2.0)).solve(method, backend, tol=1e-6)
     assert result.status == "OPTIMAL"
     assert "mine" in result.backend

@@ -1,7 +1,5 @@
 """The smoothed linear programmes against HiGHS, with the certificate of their multipliers."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -13,16 +11,6 @@ from cutplane.regularizers import L2, NoRegularizer
 from cutplane.sets import Box, CappedSimplex, Simplex
 
 DIM = 2000
-
-
-def cuts(count, seed=0, offsets=True):
-    rng = np.random.default_rng(seed)
-    return SimpleNamespace(
-        slopes=np.where(rng.random((count, DIM)) < 0.55, 1.0, -1.0),
-        offsets=0.1 * rng.standard_normal(count) if offsets else np.zeros(count),
-        blocks=np.zeros(count, dtype=np.int64),
-        ids=np.arange(count),
-    )
 
 
 def reduced(nu=300.0, regularizer=None, simple_set=None):

@@ -6,54 +6,28 @@ from itertools import pairwise, product
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from covering import covering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
+from smooth_cases import LAYOUTS, LOSSES, SETS, N, assert_sound, data, instance
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
 from cutplane.losses import Hinge, Huber, Logistic, ModifiedHuber, Squared, SquaredHinge
+from cutplane.methods import AcceleratedGradient, MirrorDescent
 from cutplane.methods.frank_wolfe import Atoms, FacePath, FrankWolfe, ReducedGradient
 from cutplane.risks.base import Risk
 from cutplane.sets.base import FeasibleSet
 from cutplane.status import Status
 
-M, N = 40, 6
 STEPS = ("short", "exact", "open_loop")
 VARIANTS = ("vanilla", "away", "pairwise", "fully_corrective")
 UNSAFE = list(product(["open_loop"], ["away", "pairwise"]))
 CHOICES = [choice for choice in product(STEPS, VARIANTS) if choice not in UNSAFE]
 METHODS = [FrankWolfe(*choice) for choice in CHOICES]
-SETS = {
-    "simplex": cut.Simplex(),
-    "l1 ball": cut.L1Ball(0.8, centre=np.full(N, 0.1)),
-    "l2 ball": cut.L2Ball(0.7),
-    "box": cut.Box(-0.3, np.linspace(0.1, 0.6, N)),
-    "capped simplex": cut.CappedSimplex(0.3),
-}
 SMOOTH = (Squared(), SquaredHinge(), Huber(0.5), ModifiedHuber(), Logistic())
-
-
-def data(seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(M, N))
-    t = X @ np.array([0.5, -0.4, 0.3, 0.2, 0.1, 0.0]) + 0.3 * rng.normal(size=M)
-    return X, t
-
-
-@cache
-def instance(set_name, loss_name, layout="dense"):
-    X, t = data()
-    loss, y = (Squared(), t) if loss_name == "squared" else (Logistic(), np.sign(t))
-    w = cp.Variable(N)
-    constraints = SETS[set_name].cvxpy_form(w)
-    monolith = cp.Problem(cp.Minimize(cp.sum(loss.cvxpy_form(X @ w, y)) / M), constraints)
-    optimum = monolith.solve(cp.SCS, eps_abs=1e-10, eps_rel=1e-10)
-    X = {"dense": X, "csr": sp.csr_array(X), "float32": X.astype(np.float32)}[layout]
-    return cut.Problem(cut.LinearRisk(X, y, loss), feasible_set=SETS[set_name]), float(optimum)
 
 
 class Quadratic(Risk):
@@ -72,7 +46,7 @@ class Quadratic(Risk):
 
 
 class Hull(FeasibleSet):
-    """The hull of the rows of V, known by its linear minimisation alone."""
+    """The hull of the rows of V, which has a linear minimisation and nothing else."""
 
     bounded = True
 
@@ -97,18 +71,6 @@ class Answer:
         return self.weights(weights)
 
 
-def assert_sound(result, optimum, tol):
-    scale = max(1e-12, abs(optimum))
-    assert result.gap <= tol, result
-    assert abs(result.objective - optimum) <= tol * scale + 1e-8
-    lower, upper = result.history.column("lower_bound"), result.history.column("upper_bound")
-    assert (lower <= optimum + 1e-7 * scale).all() and (upper >= optimum - 1e-7 * scale).all()
-    assert (np.diff(lower[np.isfinite(lower)]) >= 0).all()
-    assert (np.diff(upper) <= 0).all()
-    verification = result.certificate.verify()
-    assert verification.valid, verification
-
-
 def assert_combination(state, feasible_set, x):
     for weights, atoms in ((state.weights, state.atoms), (state.best.weights, state.best.atoms)):
         assert weights.shape == (len(atoms),)
@@ -131,13 +93,12 @@ def tolerance(method):
     return 1e-2 if method.variant == "vanilla" else 1e-6
 
 
-@pytest.mark.parametrize(("method", "set_name", "loss"), covering(METHODS, SETS, ["squared", "logistic"]))
+@pytest.mark.parametrize(("method", "set_name", "loss"), covering(METHODS, SETS, LOSSES))
 def test_against_one_monolithic_solve(method, set_name, loss):
     problem, optimum = instance(set_name, loss)
     tol = tolerance(method)
     result, state, _ = run(problem, method, tol=tol, max_iter=3000)
-    assert result.status is Status.OPTIMAL, result
-    assert_sound(result, optimum, tol)
+    assert_sound(problem, result, optimum, tol)
     assert_combination(state, problem.simple_set, result.x)
 
 
@@ -199,9 +160,10 @@ def test_a_set_known_by_its_linear_minimisation_alone_is_asked_once_per_iteratio
     simplex = [w >= 0, cp.sum(w) == 1]
     optimum = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(V.T @ w - c)), simplex).solve(cp.CLARABEL)
     hull, tol = Hull(V), tolerance(method)
-    result, state, _ = run(cut.Problem(Quadratic(np.eye(5), c), feasible_set=hull), method, tol=tol)
+    problem = cut.Problem(Quadratic(np.eye(5), c), feasible_set=hull)
+    result, state, _ = run(problem, method, tol=tol)
     assert hull.calls == result.n_iter + 2  # and once for the starting point, and once at the end
-    assert_sound(result, optimum, tol)
+    assert_sound(problem, result, optimum, tol)
     known = {tuple(row) for row in V}
     assert all(tuple(atom) in known for atom in state.best.atoms)
 
@@ -316,7 +278,7 @@ def test_degenerate_problems(name, method):
 
 
 class LeastSquares:
-    """The best weights of the atoms, by a penalty on their sum; remembers what it was shown."""
+    """Computes the best weights of the atoms, by a penalty on their sum, and keeps the atoms of each call."""
 
     def __init__(self, A, b):
         self.A, self.b, self.seen = A, b, []
@@ -392,36 +354,38 @@ def test_few_cuts_are_enough(variant):
     free, few = (problem.solve(method, tol=1e-4, max_cuts=limit) for limit in (None, 4))
     assert few.n_iter == free.n_iter and few.lower_bound == free.lower_bound
     assert few.history.column("n_cuts").max() <= 4
-    assert_sound(few, optimum, 1e-4)
+    assert_sound(problem, few, optimum, 1e-4)
+
+
+SQUARES = Quadratic(np.eye(2), np.ones(2))
+KINKS = cut.LinearRisk(np.eye(2), [1.0, -1.0], Hinge())
+CUT_OFF = cut.Box(0, 1, dim=2) & cut.SeparationOracle(lambda x: None, dim=2)
 
 
 @pytest.mark.parametrize(
-    ("problem", "method", "message"),
+    ("method", "problem", "message"),
     [
-        ((Quadratic(np.eye(2), np.ones(2)), cut.L2(0.5), cut.Simplex()), FrankWolfe(), r"regularizer L2\("),
-        ((Quadratic(np.eye(2), np.ones(2)),), FrankWolfe(), "linear minimisation from WholeSpace"),
+        (FrankWolfe(), (SQUARES, cut.L2(0.5), cut.Simplex()), r"regularizer L2\("),
+        (FrankWolfe(), (SQUARES,), "linear minimisation from WholeSpace"),
+        (FrankWolfe(), (SQUARES, None, cut.NonnegativeOrthant()), "linear minimisation from Box"),
+        (FrankWolfe(), (SQUARES, None, CUT_OFF), "only cuts points off"),
         (
-            (Quadratic(np.eye(2), np.ones(2)), None, cut.NonnegativeOrthant()),
             FrankWolfe(),
-            "linear minimisation from Box",
-        ),
-        (
-            (
-                Quadratic(np.eye(2), np.ones(2)),
-                None,
-                cut.Box(0, 1, dim=2) & cut.SeparationOracle(lambda x: None, dim=2),
-            ),
-            FrankWolfe(),
-            "only cuts points off",
-        ),
-        (
-            (cut.LinearRisk(np.eye(2), [1.0, -1.0], Hinge()), None, cut.Simplex()),
-            FrankWolfe(),
+            (KINKS, None, cut.Simplex()),
             r'short"\) needs curvature from LinearRisk, .* Use FrankWolfe\("exact"\)',
         ),
+        (AcceleratedGradient(), (SQUARES, cut.L2(0.1), cut.Box(0, 1)), "risk alone"),
+        (AcceleratedGradient(), (SQUARES,), "minimise_linear"),
+        (AcceleratedGradient(), (SQUARES, None, cut.Box(0, 1) & cut.L2Ball(1)), "minimise_linear"),
+        (MirrorDescent("entropy"), (SQUARES, cut.L2(1.0), cut.Simplex()), "regularizer"),
+        (MirrorDescent("entropy"), (SQUARES,), "minimise_linear"),
+        (MirrorDescent("entropy"), (SQUARES, None, cut.L2Ball(1.0)), r'MirrorDescent\("l2"\)'),
+        (ReducedGradient(), (SQUARES, cut.L2(0.1), cut.Simplex()), "risk alone"),
+        (ReducedGradient(), (SQUARES, None, cut.Box(0, 1)), "a Simplex, but the feasible set is Box"),
+        (ReducedGradient(), (SQUARES, None, cut.CappedSimplex(0.5)), "a Simplex, but"),
     ],
 )
-def test_what_is_missing_is_named(problem, method, message):
+def test_what_is_missing_is_named(method, problem, message):
     with pytest.raises(MissingCapabilityError, match=message):
         cut.Problem(*problem).solve(method)
 
@@ -490,63 +454,28 @@ def test_atoms_are_distinct_and_keep_their_order(points):
 
 
 def test_auto_takes_it_where_the_set_has_nothing_else():
-    class Hull(FeasibleSet):
-        bounded, dim = True, 3
-
-        def violation(self, x):
-            return 0.0
-
-        def minimise_linear(self, v):
-            return np.eye(3)[int(np.argmin(v))]
-
     risk = cut.LinearRisk(np.eye(3), [1.0, 0.5, -2.0], Squared(), normalize=False)
-    result = cut.Problem(risk, feasible_set=Hull()).solve(tol=1e-3)
+    result = cut.Problem(risk, feasible_set=Hull(np.eye(3))).solve(tol=1e-3)
     assert result.method.startswith("FrankWolfe") and result.status is Status.OPTIMAL
     np.testing.assert_allclose(result.x, [0.75, 0.25, 0.0], atol=0.05)
 
 
-M_on_faces, N_on_faces = 60, 12
-LAYOUTS = ("dense", "csr", "float32", "oracle")
-
-
-@cache
-def instance_on_faces(loss_name, layout="dense", radius=1.0):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((M_on_faces, N_on_faces))
-    t = X[:, :4] @ np.array([0.5, 0.3, 0.2, 0.1]) + 0.3 * rng.standard_normal(M_on_faces)
-    loss, y = (cut.losses.Squared(), t) if loss_name == "squared" else (cut.losses.Logistic(), np.sign(t))
-    simplex, w = cut.Simplex(radius=radius), cp.Variable(N_on_faces)
-    data = {"csr": sp.csr_array(X), "float32": X.astype(np.float32)}.get(layout, X)
-    risk = cut.LinearRisk(data, y, loss)
-    rows = data.toarray() if layout == "csr" else data.astype(np.float64)
-    monolith = cp.sum(loss.cvxpy_form(rows @ w, y)) / M_on_faces
-    optimum = cp.Problem(cp.Minimize(monolith), simplex.cvxpy_form(w)).solve(
-        cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10
-    )
-    if layout == "oracle":
-        risk = cut.risk(dim=N_on_faces)(risk.oracle)
-    return cut.Problem(risk, feasible_set=simplex), float(optimum)
-
-
-@pytest.mark.parametrize(("loss", "layout", "radius"), covering(["squared", "logistic"], LAYOUTS, [1.0, 3.0]))
-def test_against_cvxpy_and_frank_wolfe(loss, layout, radius):
-    problem, optimum = instance_on_faces(loss, layout, radius)
+@pytest.mark.parametrize(
+    ("set_name", "loss", "layout"),
+    covering(["simplex", "large simplex"], LOSSES, LAYOUTS),
+)
+def test_the_reduced_gradient_method_against_cvxpy_and_frank_wolfe(set_name, loss, layout):
+    problem, optimum = instance(set_name, loss, layout)
     result = problem.solve(ReducedGradient(), tol=1e-7, max_iter=400)
-    assert result.status is Status.OPTIMAL
-    assert result.objective == pytest.approx(optimum, rel=2e-7)
-    assert result.lower_bound <= optimum * (1 + 1e-9)
-    assert problem.simple_set.violation(result.x) <= 1e-12 * radius
-    upper = result.history.column("upper_bound")
-    assert (np.diff(upper) <= 0).all()
-    assert result.certificate.verify().valid
+    assert_sound(problem, result, optimum, 2e-7)
     other = problem.solve(cut.FrankWolfe("exact", "pairwise"), tol=1e-7)
-    np.testing.assert_allclose(result.x, other.x, atol=2e-3 * radius)
+    np.testing.assert_allclose(result.x, other.x, atol=6e-3)
     assert result.n_iter <= 3 * other.n_iter + 10
 
 
 def test_the_gap_is_that_of_the_simplex():
     """max_j <f'(x), x - e_j>, at the one iterate that the run ends at."""
-    problem, _ = instance_on_faces("logistic")
+    problem, _ = instance("simplex", "logistic")
     result = problem.solve(ReducedGradient(), tol=1e-12, max_iter=1)
     start = problem.starting_point()
     gradient = problem.risk.oracle(start)[1]
@@ -608,19 +537,3 @@ def test_a_kink_ends_the_run_with_its_reason():
     assert result.status is Status.STALLED
     assert "differentiable" in result.reason
     assert result.lower_bound <= 0.0 <= result.objective
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        (lambda risk: cut.Problem(risk, cut.L2(0.1), cut.Simplex()), "risk alone"),
-        (
-            lambda risk: cut.Problem(risk, feasible_set=cut.Box(0, 1)),
-            "a Simplex, but the feasible set is Box",
-        ),
-        (lambda risk: cut.Problem(risk, feasible_set=cut.CappedSimplex(0.5)), "a Simplex, but"),
-    ],
-)
-def test_what_it_needs(problem, message):
-    with pytest.raises(MissingCapabilityError, match=message):
-        problem(instance_on_faces("squared")[0].risk).solve(ReducedGradient())

@@ -54,35 +54,6 @@ def test_limited_memory(name, method):
     assert verification.valid, verification
 
 
-@pytest.mark.parametrize(
-    "name", ["hinge, L2", "logistic, L2", "hinge, L1, box", "risk over ball by separation"]
-)
-def test_resume_from_a_file(name, tmp_path):
-    problem, optimum = formulation(name)
-    cold = problem.solve(tol=1e-6)
-    part = problem.solve(tol=1e-6, max_iter=3)
-    loaded = cut.load(part.save(tmp_path / "run"))
-    assert repr(loaded.history) == repr(part.history)
-    resumed = problem.solve(tol=1e-6, warm_start=loaded)
-    assert resumed.status is Status.OPTIMAL
-    assert resumed.objective == pytest.approx(optimum, rel=1e-5)
-    assert resumed.oracle_calls <= cold.oracle_calls + 1  # the point in the file is asked again
-    assert resumed.history[0].upper_bound <= part.objective * (1 + 1e-12) + 1e-15
-    assert resumed.history[0].lower_bound >= part.lower_bound - 1e-9 * abs(part.lower_bound)
-    assert resumed.certificate.verify().valid
-    again = cut.load(resumed.save(tmp_path / "again.npz"), problem)
-    assert again.certificate.verify().valid
-    assert again.objective == resumed.objective
-
-
-def test_a_warm_start_of_another_risk_is_refused():
-    result = formulation("hinge, L2")[0].solve()
-    with pytest.raises(cut.InvalidInputError, match="another risk"):
-        formulation("squared, L2")[0].solve(warm_start=result)
-    with pytest.raises(cut.InvalidInputError, match="dimension"):
-        formulation("ball by separation")[0].solve(warm_start=result)
-
-
 def test_cuts_outlive_regularizer_and_set():
     result = formulation("hinge, L2")[0].solve(tol=1e-8)
     for name in ("hinge, L1", "hinge, L2, box", "hinge, elastic net", "hinge, entropy, simplex"):

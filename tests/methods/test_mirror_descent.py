@@ -13,7 +13,7 @@ from cutplane.status import Status
 
 
 class Quadratic(cut.Risk):
-    """||A x - b||^2 / 2, whose gradient can be sampled if `samples`; counts what it is asked."""
+    """||A x - b||^2 / 2; counts its calls."""
 
     def __init__(self, A, b):
         self.A, self.b = A, b
@@ -177,16 +177,3 @@ def test_a_start_at_the_optimum(sampling):
     assert problem.solve(MirrorDescent(sampling=sampling)).status is Status.OPTIMAL
     result = problem.solve(MirrorDescent(sampling=sampling), x0=np.array([0.0, 1.0, 0.0]), tol_abs=1e-3)
     assert result.status is Status.OPTIMAL
-
-
-@pytest.mark.parametrize(
-    "problem, words",
-    [
-        (cut.Problem(quadratic(), cut.L2(1.0), cut.Simplex()), "regularizer"),
-        (cut.Problem(quadratic()), "minimise_linear"),
-        (cut.Problem(quadratic(), feasible_set=cut.L2Ball(1.0)), r'MirrorDescent\("l2"\)'),
-    ],
-)
-def test_what_is_missing_is_named(problem, words):
-    with pytest.raises(cut.MissingCapabilityError, match=words):
-        problem.solve(MirrorDescent("entropy"))

@@ -40,6 +40,21 @@ def certificate(**changes):
     return replace(proof, **changes)
 
 
+def one_row(slope, offset, x, function, **changes):
+    """A certificate of one cut, made at 0."""
+    return certificate(
+        slopes=np.array([[slope]]),
+        offsets=np.array([offset]),
+        blocks=np.zeros(1, dtype=int),
+        queries=np.zeros(1, dtype=int),
+        multipliers=np.ones(1),
+        points={0: np.zeros(1)},
+        x=np.array([x]),
+        problem=problem(function=function),
+        **changes,
+    )
+
+
 PROVEN = certificate().verify().lower_bound
 
 
@@ -170,38 +185,22 @@ def test_a_lower_bound_may_be_above_the_objective_by_rounding(share, valid):
 @pytest.mark.parametrize("share, valid", [(0.5, True), (1.05, False)])
 def test_a_lower_bound_may_be_above_an_objective_that_cancelled_by_bits_of_its_terms(share, valid):
     """8 - 4 x + x^2 / 2 is 0 at 4, where both terms are 8."""
-    slope = np.array([-4.0])
-    found = certificate(
-        slopes=slope[np.newaxis],
-        offsets=np.array([8.0]),
-        blocks=np.zeros(1, dtype=int),
-        queries=np.zeros(1, dtype=int),
-        multipliers=np.ones(1),
-        points={0: np.zeros(1)},
-        x=np.array([4.0]),
+    found = one_row(
+        -4.0,
+        8.0,
+        4.0,
+        lambda x: (8.0 - 4.0 * x[0], np.array([-4.0])),
         lower_bound=share * CANCELLED * 16.0,
         upper_bound=0.0,
         risk_value=-8.0,
-        problem=problem(function=lambda x: (8.0 - 4.0 * x[0], slope)),
     ).verify()
     assert found.valid == valid
     assert valid or "is above the objective 0" in found.problems[-1]
 
 
 def test_a_proof_without_any_size_is_confirmed():
-    zero = certificate(
-        slopes=np.zeros((1, 1)),
-        offsets=np.zeros(1),
-        blocks=np.zeros(1, dtype=int),
-        queries=np.zeros(1, dtype=int),
-        multipliers=np.ones(1),
-        points={0: np.zeros(1)},
-        x=np.zeros(1),
-        lower_bound=0.0,
-        upper_bound=0.0,
-        risk_value=0.0,
-        problem=problem(function=lambda x: (0.0, np.zeros(1))),
-    )
+    zeros = {"lower_bound": 0.0, "upper_bound": 0.0, "risk_value": 0.0}
+    zero = one_row(0.0, 0.0, 0.0, lambda x: (0.0, np.zeros(1)), **zeros)
     assert zero.verify() == Verification(True, 0.0, 0.0, 1, ())
 
 

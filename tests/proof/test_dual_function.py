@@ -30,7 +30,9 @@ def problem(regularizer, feasible=None, dim=2, blocks=1, infimum=-INF):
 @pytest.mark.parametrize("weights", [[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.0, 0.0, 1.0]])
 def test_the_value_is_that_of_the_conjugate_of_a_square(weights, kind):
     """min over x of lam/2 |x|^2 + <v, x> is -|v|^2 / (2 lam), attained at -v / lam."""
-    found = DualFunction(problem(cut.L2(2.0)))(kind(SLOPES), OFFSETS, BLOCKS, np.array(weights), INF)
+    dual = DualFunction(problem(cut.L2(2.0)))
+    found = dual(kind(SLOPES), OFFSETS, BLOCKS, np.array(weights), INF)
+    assert not dual.calls_solver and dual.solver_gap == 0.0
     v, constant = weights @ SLOPES, weights @ OFFSETS
     assert found.value == pytest.approx(constant - v @ v / 4.0, abs=1e-12)
     assert found.minimiser == pytest.approx(-v / 2.0)
@@ -50,12 +52,6 @@ def test_without_a_positive_multiplier_there_is_no_bound():
     assert (found.magnitude, found.minimiser, found.error) == (1.0, None, 0.0)
 
 
-def one(offset, slope=(0.0, 0.0), **options):
-    dual = DualFunction(problem(cut.L2(1.0)))
-    rows = np.array([slope]), np.array([offset]), np.zeros(1, dtype=int), np.ones(1)
-    return dual(*rows, INF, **options)
-
-
 @pytest.mark.parametrize(
     "multipliers, blocks, n_blocks, wanted",
     [
@@ -73,6 +69,7 @@ def one(offset, slope=(0.0, 0.0), **options):
         ([2.0, 6.0, 3.0], [0, 1, HALF_SPACE], 2, [1.0, 1.0, 0.75]),
         ([2.0, 6.0], [0, HALF_SPACE], 1, [1.0, 3.0]),
         ([0.0, 6.0], [0, HALF_SPACE], 1, None),
+        ([0.5, 1e-30, 1e-18, 1e-40], [0, 0, HALF_SPACE, HALF_SPACE], 1, [1.0, 0.0, 2e-18, 0.0]),
         ([1.0, 1.0, 2.0, 4.0], [1, 0, 1, 0], 2, [1 / 3, 0.2, 2 / 3, 0.8]),
     ],
 )
@@ -112,7 +109,7 @@ def test_free_coordinates_are_balanced_and_their_slope_is_zero():
 
 
 def test_a_residual_of_bits_is_charged_over_the_reach():
-    """The only row is flat but for 1e-14 where x is free: that much for each unit of distance."""
+    """The slope of the only row in the free coordinate is 1e-14, which is charged per unit of distance."""
     dual = DualFunction(problem(cut.L2(1.0, weights=[1.0, 0.0])))
     rows = np.array([[0.0, 1e-14], [1.0, 1.0]]), np.array([8.0, 8.0]), BLOCKS[:2], np.array([1.0, 0.0])
     steep = np.array([[1.0, 1e-14], [1.0, 1.0]])
@@ -153,13 +150,6 @@ def test_a_minimum_that_a_solver_has_proven_is_taken_unless_it_is_loose(loss, us
     assert found.value == pytest.approx(-2.0 - used * loss, abs=1e-9)
     assert dual.calls_solver == (not used)
     assert dual.known is None
-
-
-def test_a_closed_form_calls_no_solver():
-    dual = DualFunction(problem(cut.L2(1.0)))
-    dual(SLOPES, OFFSETS, BLOCKS, np.ones(3), INF)
-    assert not dual.calls_solver
-    assert dual.solver_gap == 0.0
 
 
 CURVED = (
@@ -207,12 +197,6 @@ def test_a_quadratic_form_is_a_closed_form(feasible):
         rows = slopes, np.zeros(1), np.zeros(1, dtype=int), np.ones(1), np.inf
         assert mine(*rows).value == ours(*rows).value
         assert not mine.calls_solver
-
-
-def test_half_spaces_may_weigh_little_beside_cuts():
-    blocks = np.array([0, 0, HALF_SPACE, HALF_SPACE])
-    weights = normalised(np.array([0.5, 1e-30, 1e-18, 1e-40]), blocks, 1)
-    np.testing.assert_allclose(weights, [1.0, 0.0, 2e-18, 0.0], rtol=1e-14)
 
 
 def test_a_free_coordinate_beside_a_box_is_balanced_from_afar():

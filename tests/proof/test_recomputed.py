@@ -39,22 +39,26 @@ class Asked:
         return cut.sets.HalfSpaces(normals[cut_off], offsets[cut_off])
 
 
-def recomputed(rows, points=None, duals=None, infimum=-np.inf, kind=np.array, asked=None):
-    """Each row is (slope, offset, block, query), or has its multiplier as well."""
-    asked = asked or Asked()
-    risk = cut.OracleRisk(asked.oracle, dim=2, blocks=2, infimum=infimum)
-    problem = cut.Problem(risk, cut.L2(1.0), cut.separation_oracle(asked.separate))
+def of_problem(problem, rows, points=None, duals=None, kind=np.array, x=None):
+    """Recompute a certificate; each row is (slope, offset, block, query), or has its multiplier as well."""
+    slopes, offsets, blocks, queries = ([row[k] for row in rows] for k in range(4))
     certificate = SimpleNamespace(
-        slopes=kind([row[0] for row in rows]),
-        offsets=np.array([row[1] for row in rows]),
-        blocks=np.array([row[2] for row in rows]),
-        queries=np.array([row[3] for row in rows]),
+        slopes=kind(slopes),
+        offsets=np.array(offsets),
+        blocks=np.array(blocks),
+        queries=np.array(queries),
         multipliers=np.array([1.0 if len(row) == 4 else row[4] for row in rows]),
         points={5: POINT} if points is None else points,
         duals={} if duals is None else duals,
-        x=None,
+        x=x,
     )
     return Recomputed(certificate, Evaluator(problem))
+
+
+def recomputed(rows, infimum=-np.inf, asked=None, **options):
+    asked = asked or Asked()
+    risk = cut.OracleRisk(asked.oracle, dim=2, blocks=2, infimum=infimum)
+    return of_problem(cut.Problem(risk, cut.L2(1.0), cut.separation_oracle(asked.separate)), rows, **options)
 
 
 def complaint(slope, offset, block, query=5, **options):
@@ -141,20 +145,11 @@ class Blocks(cut.Risk):
 
 @pytest.mark.parametrize("x", [[0.0, 0.0], [1.0, -2.0]])
 def test_each_of_several_blocks_is_compared_with_its_own_cut(x):
-    certificate = SimpleNamespace(
-        slopes=np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]),
-        offsets=np.zeros(3),
-        blocks=np.array([0, 1, 2]),
-        queries=np.full(3, 5),
-        multipliers=np.ones(3),
-        points={5: np.array(x)},
-        duals={},
-        x=None,
-    )
-    again = Recomputed(certificate, Evaluator(cut.Problem(Blocks(), cut.L2(1.0))))
-    assert [again.complaint(row) for row in range(3)] == [None] * 3
-    certificate.blocks = np.array([1, 2, 0])
-    assert [again.complaint(row) for row in range(3)] == [OTHER] * 3
+    slopes, problem = [[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]], cut.Problem(Blocks(), cut.L2(1.0))
+    for blocks, said in (([0, 1, 2], None), ([1, 2, 0], OTHER)):
+        rows = [(slope, 0.0, block, 5) for slope, block in zip(slopes, blocks, strict=True)]
+        again = of_problem(problem, rows, points={5: np.array(x)})
+        assert [again.complaint(row) for row in range(3)] == [said] * 3
 
 
 @pytest.mark.parametrize("block", [2, 7, -2])
@@ -208,17 +203,8 @@ class WithDuals(cut.Risk):
 
 
 def dual_complaint(offset, slope=(1.0, -2.0), block=0, x=None):
-    certificate = SimpleNamespace(
-        slopes=np.array([slope]),
-        offsets=np.array([offset]),
-        blocks=np.array([block]),
-        queries=np.array([5]),
-        multipliers=np.ones(1),
-        points={},
-        duals={5: np.ones(1)},
-        x=x,
-    )
-    return Recomputed(certificate, Evaluator(cut.Problem(WithDuals(), cut.L2(1.0)))).complaint(0)
+    problem, row = cut.Problem(WithDuals(), cut.L2(1.0)), (slope, offset, block, 5)
+    return of_problem(problem, [row], points={}, duals={5: np.ones(1)}, x=x).complaint(0)
 
 
 @pytest.mark.parametrize("x, size", [(None, 3.0), (np.array([4.0, -5.0]), 17.0)])
