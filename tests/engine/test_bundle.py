@@ -176,21 +176,15 @@ def test_a_batch_too_large_gets_half_the_room(new_rows, left):
     assert bundle.ids[-1] == 5
 
 
-def test_room_counts_known_infima_and_kinds_of_rows():
+@pytest.mark.parametrize("new_rows, left", [(4, [4, 5]), (5, [2, 3, 4, 5])])
+def test_room_counts_known_infima_and_kinds_of_rows(new_rows, left):
     bundle = Bundle(1, 2, max_cuts=8)
     bundle.add(TRIVIAL, None, np.zeros((2, 1)), np.array([1.0, 2.0]), [0, 1])
     for k in range(6):
         bundle.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [k % 2])
     bundle.weigh(np.zeros(8))
-    bundle.make_room(4)
-    assert bundle.queries.tolist() == [TRIVIAL, TRIVIAL, 4, 5]
-    again = Bundle(1, 2, max_cuts=8)
-    again.add(TRIVIAL, None, np.zeros((2, 1)), np.array([1.0, 2.0]), [0, 1])
-    for k in range(6):
-        again.add(k, np.zeros(1), np.array([[k + 1.0]]), np.zeros(1), [k % 2])
-    again.weigh(np.zeros(8))
-    again.make_room(5)
-    assert again.queries.tolist() == [TRIVIAL, TRIVIAL, 2, 3, 4, 5]
+    bundle.make_room(new_rows)
+    assert bundle.queries.tolist() == [TRIVIAL, TRIVIAL, *left]
 
 
 def test_active_rows_are_replaced_by_their_combination():

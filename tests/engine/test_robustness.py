@@ -226,16 +226,13 @@ def distance_advised(x):
     return np.abs(r).mean(), A.T @ np.sign(r) / B.size
 
 
-@pytest.mark.parametrize(("max_iter", "advised"), [(5, False), (400, True)])
-def test_many_calls_of_a_black_box_are_advised_about(max_iter, advised):
-    result = cut.Problem(cut.OracleRisk(distance_advised, dim=12), cut.L2(1e-3)).solve(
-        "bmrm", tol=1e-10, max_iter=max_iter
-    )
+BLACK_BOX, DECLARED = cut.OracleRisk(distance_advised, dim=12), cut.LinearRisk(A, B, cut.losses.Absolute())
+
+
+@pytest.mark.parametrize(
+    ("risk", "max_iter", "advised"), [(BLACK_BOX, 5, False), (BLACK_BOX, 400, True), (DECLARED, 400, False)]
+)
+def test_many_calls_of_a_black_box_are_advised_about(risk, max_iter, advised):
+    result = cut.Problem(risk, cut.L2(1e-3)).solve("bmrm", tol=1e-10, max_iter=max_iter)
     assert ("declared as a LinearRisk" in result.reason) is advised
-    assert advised is (result.oracle_calls > 100)
-
-
-def test_a_declared_risk_is_not():
-    risk = cut.LinearRisk(A, B, cut.losses.Absolute())
-    result = cut.Problem(risk, cut.L2(1e-3)).solve("bmrm", tol=1e-10, max_iter=400)
-    assert "declared" not in result.reason
+    assert (result.oracle_calls > 100) is (max_iter == 400)

@@ -7,32 +7,15 @@ import time
 import numpy as np
 import pytest
 from covering import covering
-from linear_cases import optimum
-from own_losses import Kinked, LogCosh, Lopsided, ThreeKnots, targets
+from linear_cases import LOSSES, optimum
+from own_losses import Kinked, targets
 from scipy import sparse
 
 import cutplane as cut
 from cutplane.linear import CoordinateDescent, lam_max
-from cutplane.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Exponential,
-    Hinge,
-    Huber,
-    Logistic,
-    ModifiedHuber,
-    Poisson,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
+from cutplane.losses import Hinge, Huber, Logistic, Squared, SquaredEpsilonInsensitive
 
-LOSSES = [
-    Squared(), Logistic(), SquaredHinge(), Huber(0.5), SquaredEpsilonInsensitive(0.1), ModifiedHuber(),
-    Poisson(), Exponential(), LogCosh(),
-    Hinge(), Absolute(), Quantile(0.3), EpsilonInsensitive(0.2), ThreeKnots(), Lopsided(),
-]  # fmt: skip
+ALL_LOSSES = [*LOSSES, SquaredEpsilonInsensitive(0.1)]
 LAYOUTS = {
     "dense C": np.ascontiguousarray,
     "dense F": np.asfortranarray,
@@ -81,7 +64,7 @@ def solve(problem, tol=1e-7, **options):
 
 @pytest.mark.parametrize(
     ("loss", "form", "layout", "shape", "intercept"),
-    covering(LOSSES, FORMS, LAYOUTS, [(40, 12), (15, 40)], [False, True]),
+    covering(ALL_LOSSES, FORMS, LAYOUTS, [(40, 12), (15, 40)], [False, True]),
     ids=str,
 )
 def test_solves_agree_with_cvxpy(loss, form, layout, shape, intercept):

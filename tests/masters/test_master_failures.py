@@ -209,12 +209,15 @@ LIES = ("raise", "none", "no x", "no multipliers", "nan", "inf", "short x", "lon
 LIES += ("objects", "far", "near", "same", "negative", "mixed", "zero", "huge", "short", "long", "set")
 LIES += ("infeasible", "unbounded", "failed", "no status")
 SAID = {"failed": "out of order", "nan": "not finite", "far": "above the objective"}
-BOXED = classification(feasible_set=cut.Box(-1, 1))
+
+
+def boxed():
+    return classification(feasible_set=cut.Box(-1, 1))
 
 
 @cache
 def optimum():
-    return BOXED.solve(tol=1e-9).objective
+    return boxed().solve(tol=1e-9).objective
 
 
 @pytest.mark.parametrize(
@@ -229,14 +232,14 @@ def optimum():
 def test_a_master_that_always_lies_in_one_way(kind, method, monkeypatch):
     draws, best = np.random.default_rng(1), optimum()
     with_stub(monkeypatch, lambda solution, stabilization: lie(kind, solution, draws))
-    result = BOXED.solve(method, tol=1e-5)
+    result = boxed().solve(method, tol=1e-5)
     lower = np.array([record.lower_bound for record in result.history])
     assert (lower <= best * (1.0 + 1e-9) + 1e-12).all()
     assert (np.diff(lower[np.isfinite(lower)]) >= 0.0).all()
     assert result.status is cut.Status.OPTIMAL, result.reason
     assert result.objective == pytest.approx(best, rel=2e-5)
     assert result.certificate.verify().valid
-    if kind in SAID:
+    if kind in SAID and isinstance(method, cut.BMRM):
         assert SAID[kind] in result.history.notes[0] and "fell back to" in result.history.notes[0]
 
 
