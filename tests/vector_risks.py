@@ -2,13 +2,9 @@
 
 from itertools import pairwise
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
-
-from cutplane.engine.line_search import minimise_on_line
-from cutplane.pieces.lines import quadratic_line
 
 LAYOUTS = {
     "C": np.ascontiguousarray,
@@ -77,35 +73,3 @@ def check_derivative(line):
         for t in (low, high):
             assert right_derivative(part, t) == pytest.approx(line(t)[1], rel=1e-9, abs=1e-9 * (1.0 + t))
     return whole
-
-
-def check_search(risk, z0, z1, curvature, limit, exact=True):
-    """The search on the line is as good as golden-section search among the values of the images."""
-    line = risk.line(z0, z1) + quadratic_line(0.0, -0.3, curvature)
-
-    def objective(t):
-        return risk.values(risk.combine(z0, z1, t)) + t * (0.5 * curvature * t - 0.3)
-
-    t = minimise_on_line(line, limit)
-    assert 0.0 <= t <= limit
-    low, high, ratio = 0.0, limit, 0.5 * (np.sqrt(5.0) - 1.0)
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = objective(left), objective(right)
-    while high - low > 1e-7:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = objective(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = objective(right)
-    best = min(objective(0.0), objective(limit), at_left, at_right)
-    assert objective(t) <= best + (1e-11 if exact else 1e-9) * (1.0 + abs(best))
-
-
-def whole_optimum(risk, g):
-    """What cvxpy finds for the whole problem."""
-    x = cp.Variable(risk.dim)
-    problem = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + g.cvxpy_form(x)))
-    return problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)

@@ -70,12 +70,12 @@ for s in (-0.7, -0.6, -0.4, -0.2, -0.1):
     assert below == (-0.6 <= s <= -0.2)
 
 # %%
-# So an *oracle* that is asked for f(x) and one subgradient is free to choose. The methods of these
-# lessons have to do with whichever it returns.
+# So an *oracle* that returns f(x) and one subgradient is free to choose it. The methods of these
+# lessons work with any choice.
 #
 # How to compute one
 # ------------------
-# Three rules are all one needs. With :math:`s_j \in \partial f_j(x)`:
+# Three rules suffice. With :math:`s_j \in \partial f_j(x)`:
 #
 # * sums: :math:`\sum_j c_j s_j` is a subgradient of :math:`\sum_j c_j f_j` if all :math:`c_j \ge 0`;
 # * maxima: :math:`s_j` is one of :math:`\max_j f_j` if j attains the maximum at x;
@@ -94,12 +94,12 @@ def largest(w):
 
 
 # %%
-# The library asks the same question that we asked on the grid: does any cut exceed a value?
+# The library makes the same test on random pairs of points: no cut may exceed a value.
 print(cut.testing.check_risk(largest))
 
 
 # %%
-# It also finds what a plot in one dimension would show: here the sign is wrong.
+# It also finds a mistake that a plot in one dimension would show: here the sign is wrong.
 @cut.risk(dim=3)
 def wrong(w):
     value, s = largest(w), A[np.argmax(A @ w + b)]

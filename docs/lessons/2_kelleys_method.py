@@ -64,7 +64,7 @@ for k, (lower, upper) in enumerate(bounds):
 # %%
 # Two claims. The bounds are monotone: a model with one more cut is nowhere lower, and the best value
 # never rises. And for a piecewise linear function the method ends: each query away from the optimum
-# finds a plane that was not known, and there are four.
+# finds a new plane, and there are four.
 assert (np.diff(bounds[:, 0]) >= -1e-9).all() and (np.diff(bounds[:, 1]) <= 0.0).all()
 assert len(queries) <= len(planes) + 1
 assert np.isclose(bounds[-1, 0], bounds[-1, 1])
@@ -123,19 +123,19 @@ cut.explore(bowl_problem, cut.Kelley(), tol=1e-2, x0=[-2, -2])
 
 # %%
 # The reason is in the model. A cut is true everywhere and *tight* at one point; away from it, a bowl is
-# far above its tangents. Minimising the model means to look where it is least supported by evidence:
-# its minimum is a vertex where n + 1 cuts meet, far from all queries.
+# far above its tangents. The model is minimised where it is least accurate: its minimum is a vertex where
+# n + 1 cuts meet, far from all queries.
 #
 # It gets worse with the dimension
 # --------------------------------
-# To pin down a minimum in n dimensions takes cuts on all sides. The function *Chained CB3 II*, a test
+# A minimum in n dimensions is determined only by cuts on all sides. The function *Chained CB3 II*, a test
 # problem of nonsmooth optimisation, exists in every dimension:
 #
 # .. math:: f(x) = \max\left\{\sum_i x_i^4 + x_{i+1}^2, \;\; \sum_i (2 - x_i)^2 + (2 - x_{i+1})^2, \;\;
 #    \sum_i 2 e^{x_{i+1} - x_i}\right\}, \qquad i = 1, \ldots, n - 1 .
 #
 # Its least value is 2 (n - 1), at x = 1. We count the queries that prove a relative gap of one percent,
-# and beside them those of the level method of the next lesson.
+# also for the level method of the next lesson.
 
 
 def chained(x):
@@ -175,11 +175,11 @@ assert power["Kelley"] > 1.3 and power["LevelBundle"] < 0.6
 # It can be far worse: for some functions Kelley's method needs a number of queries that is exponential
 # in n (A. Nemirovskii and D. Yudin, *Problem complexity and method efficiency in optimization*, 1983).
 #
-# When it is the right method all the same
-# ----------------------------------------
-# * f is linear, and all that is hard is the feasible set: the model is exact (lesson 7).
+# When it is the right method
+# ---------------------------
+# * f is linear, and only the feasible set is difficult, because then the model is exact (lesson 7).
 # * f is the largest of few planes.
-# * a strong regularizer holds the minimiser back: `BMRM`, lesson 5.
+# * a strong regularizer keeps the minimiser near earlier queries: `BMRM`, lesson 5.
 #
 # Exercises
 # ---------

@@ -37,8 +37,8 @@ model = (cuts[:, :1] * grid + cuts[:, 1:]).max(axis=0)
 # .. math:: x_t = \arg\min_x \; f_t(x) + \frac{\nu}{2} \|x - \hat x\|^2 .
 #
 # It *promises* the decrease :math:`\delta_t = f(\hat x) - f_t(x_t) - \frac{\nu}{2}\|x_t - \hat x\|^2`.
-# If f falls by at least a share m of it, the centre moves (a *serious step*); if not, the new cut alone
-# is kept, and the model is better near the centre (a *null step*).
+# If f falls by at least a share m of it, the query becomes the centre (a *serious step*); if not, the
+# centre stays, and the new cut improves the model near it (a *null step*).
 #
 # The level method
 # ----------------
@@ -85,10 +85,10 @@ assert np.isclose(near, queries["Kelley"], atol=2e-3)
 assert queries["Kelley"] < queries["proximal"] < centre and queries["Kelley"] < queries["level"] < centre
 
 # %%
-# What it buys
-# ------------
-# The bowl on which Kelley's method zigzagged in the last lesson. The pictures have the queries in their
-# order; the certificate of a run keeps those that its proof may need.
+# The gain
+# --------
+# We take the bowl on which Kelley's method zigzagged in the last lesson. The pictures show the queries in
+# their order; the certificate of a run contains those that its proof may need.
 
 
 @cut.risk(dim=2)
@@ -138,8 +138,8 @@ for n in (4, 8, 12):
 assert counts[0] > 10 * max(counts[1:])
 
 # %%
-# A bound that knows no dimension
-# -------------------------------
+# A bound without the dimension
+# -----------------------------
 # If f has the Lipschitz constant L and the set the diameter D, the level method proves a gap of
 # :math:`\varepsilon` after at most
 #
@@ -182,9 +182,9 @@ for n in (2, 10, 50):
     assert run.status == "OPTIMAL" and run.oracle_calls <= bound
 
 # %%
-# The guarantee is a worst case over all functions, and far from what happens here. No method that sees
-# only values and subgradients can do better than :math:`(L D / \varepsilon)^2` up to a constant when
-# the dimension is large.
+# The guarantee holds for the worst function, and is far from the number of queries here. No method that
+# uses only values and subgradients can guarantee less than :math:`(L D / \varepsilon)^2` up to a constant
+# when the dimension is large.
 #
 # Exercises
 # ---------

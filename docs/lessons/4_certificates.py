@@ -98,9 +98,9 @@ assert np.isclose(dual.value, primal.value, rtol=1e-6)
 # Why not the solver's own objective?
 # -----------------------------------
 # The least value of the reduced problem *is* a lower bound, if it is exact. A solver stops at a
-# tolerance, and may err to either side. Here a first-order solver is stopped early: what it prints for
-# the dual problem, and the bound from the multipliers that it returns, clipped at zero and scaled to
-# the sum 1. Where a printed value is marked, it lies above the optimum: a "lower bound" that is false.
+# tolerance, and its value may be too low or too high. Here a first-order solver is stopped early. We
+# compare the dual value that it reports with the bound from its multipliers, clipped at zero and scaled to
+# the sum 1. A marked value lies above the optimum: it is a false "lower bound".
 for eps in (1e-1, 1e-2, 1e-3, 1e-4, 1e-6):
     printed = dual.solve(solver=cp.SCS, eps_abs=eps, eps_rel=eps)
     alpha = np.maximum(a.value, 0.0)
@@ -114,14 +114,14 @@ for eps in (1e-1, 1e-2, 1e-3, 1e-4, 1e-6):
 #
 # Verification
 # ------------
-# Whoever doubts a result needs the risk alone. ``verify`` asks it again at the query point of each cut
-# that is used, compares the answers with the cuts, and recomputes L and the objective:
+# A result is verified with the risk alone. ``verify`` evaluates it again at the query point of each cut
+# in use, compares the answers with the cuts, and recomputes L and the objective:
 print(cuts.verify())
 assert cuts.verify().valid
 
 # %%
-# A forger who raises the offset of one cut by a thousandth, and the bound accordingly, is found out, and
-# so is one who reports a bound that the cuts do not prove.
+# A forged certificate is found: here the offset of one cut and the bound are raised by a thousandth, and
+# then a bound is claimed that the cuts do not prove.
 used = int(cuts.multipliers.argmax())
 raised = cuts.offsets + 1e-3 * (np.arange(len(cuts.offsets)) == used)
 forged = replace(cuts, offsets=raised, lower_bound=cuts.lower_bound + 1e-3 * cuts.multipliers[used])
@@ -131,12 +131,11 @@ print(boastful.verify().problems[0])
 assert not forged.verify().valid and not boastful.verify().valid
 
 # %%
-# What is taken for granted is that f is convex and that its slopes are subgradients: lesson 1 has the
-# test for that.
+# The proof assumes that f is convex and that its slopes are subgradients; lesson 1 has a test of this.
 #
 # Other regularizers
 # ------------------
-# Nothing in the derivation depends on g but the inner minimum. In general
+# Only the inner minimum depends on g. In general
 #
 # .. math:: L(\alpha) = \langle b, \alpha\rangle + \min_{x \in X} \{ g(x) + \langle A\alpha, x\rangle \} ,
 #

@@ -50,7 +50,7 @@ for weight, each in problem.items():
 assert iterations[1e-3][0] > 3 * iterations[1e-1][0]
 
 # %%
-# The second column is what this lesson is about.
+# This lesson explains the second column.
 #
 # A line costs nothing
 # --------------------
@@ -59,7 +59,7 @@ assert iterations[1e-3][0] > 3 * iterations[1e-1][0]
 #
 # .. math:: X (w + k (v - w)) = Xw + k \, (Xv - Xw) ,
 #
-# a combination of two vectors that are known. So F on the line is a function of one variable that needs
+# a combination of two vectors that we have. So F on the line is a function of one variable that needs
 # no pass over the data: 1,797 numbers, not 1,797 x 65.
 rng = np.random.default_rng(0)
 w, v = np.zeros(X.shape[1]), 0.3 * rng.standard_normal(X.shape[1])
@@ -133,7 +133,7 @@ assert fell["OCAS"] > 0.8 > fell["BMRM"]
 assert all(bmrm > ocas for bmrm, ocas in iterations.values())
 
 # %%
-# Both have the same worst case. The line search changes what happens, not what can be proven about it.
+# Both have the same worst case. The line search improves the usual case.
 #
 # Exercises
 # ---------

@@ -101,7 +101,7 @@ plt.show()
 # Prices
 # ------
 # Now the other direction. Two machines share five jobs; machine i takes the time :math:`w_{ij}` for job
-# j at the cost :math:`c_{ij}`, and has the time :math:`C_i`. What couples the machines is that each job
+# j at the cost :math:`c_{ij}`, and has the time :math:`C_i`. The machines are coupled because each job
 # is done once. *Relax* that, at a price :math:`u_j` for each job:
 #
 # .. math:: \theta(u) = \sum_i \min_{x_i \in X_i} \langle c_i + u, x_i\rangle - \sum_j u_j ,

@@ -79,7 +79,7 @@ ax.legend(loc="lower left")
 plt.show()
 
 # %%
-# BMRM's queries are scattered far above the optimum: its next point is where the model knows least. Those of
+# The queries of BMRM are far above the optimum: its next point is where the model is least accurate. Those of
 # OCAS are near the best point, where a cut tells the most about the minimum.
 #
 # The weaker the regularizer

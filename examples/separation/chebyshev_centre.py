@@ -49,7 +49,7 @@ result = cut.Problem(farthest, feasible_set=cut.Box(-1, 1, dim=n + 1) & ball_ins
 print(result)
 
 # %%
-# Only a few of the half-spaces were ever asked for.
+# The oracle returned only a few of the half-spaces.
 w, radius = result.x[:n], result.x[n]
 half_spaces = np.unique(result.certificate.slopes[result.certificate.blocks < 0], axis=0)
 print(f"radius {radius:.6f}, {len(half_spaces)} of {len(rows)} half-spaces used")

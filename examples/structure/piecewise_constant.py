@@ -44,7 +44,7 @@ result = problem.solve(cut.ProximalBundle(), tol=1e-6)
 print(result)
 
 # %%
-# What was measured badly does not matter.
+# Bad measurements have no influence.
 fig, ax = plt.subplots()
 ax.step(np.arange(n), signal, where="mid", color="0.8", linewidth=4, label="signal")
 ax.step(np.arange(n), result.x, where="mid", label="recovered")

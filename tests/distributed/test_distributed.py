@@ -24,7 +24,6 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError, Oracl
 from cutplane.losses import Hinge, Logistic, Quantile, SquaredHinge
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.risks.base import ImagedRisk
-from cutplane.risks.multiclass import MulticlassRisk
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -68,6 +67,17 @@ def sum_over(rows):
     return cut.LinearRisk(X[rows], y[rows], Hinge(), normalize=False)
 
 
+def same_oracle(remote, local):
+    """Assert that both have the same values and subgradients."""
+    for w in np.random.default_rng(1).normal(size=(2, local.dim)):
+        value, slope = local.oracle(w)
+        remote_value, remote_slope = remote.oracle(w)
+        assert remote_value == pytest.approx(value, rel=1e-12)
+        assert np.abs(remote_slope - slope).max() <= 1e-11 * np.abs(slope).max()
+        if not isinstance(local, ImagedRisk):
+            assert remote.cancelled(w) == pytest.approx(local.cancelled(w), rel=1e-9, abs=1e-12)
+
+
 HALVES = slice(None, M // 3), slice(M // 3, None)
 
 
@@ -79,11 +89,7 @@ def test_value_and_subgradient(client, loss, layout, n_parts):
     remote = distribute(client, local, n_parts)
     assert (remote.dim, remote.n_partitions) == (N, n_parts)
     assert remote.infima == pytest.approx(local.infima, rel=1e-12)
-    for w in np.random.default_rng(1).normal(size=(2, N)):
-        value, slope = local.oracle(w)
-        remote_value, remote_slope = remote.oracle(w)
-        assert remote_value == pytest.approx(value, rel=1e-12)
-        assert np.abs(remote_slope - slope).max() <= 1e-12 * np.abs(slope).max()
+    same_oracle(remote, local)
 
 
 def test_passes_the_checks_of_a_risk(client):
@@ -198,7 +204,7 @@ def test_a_request_is_sent_to_each_worker_once(client):
 
     def fetched(dask_worker):
         log = dask_worker.transfer_incoming_log if hasattr(dask_worker, "transfer_incoming_log") else ()
-        return sum(str(key).startswith("('ask") for each in log for key in each["keys"])
+        return sum(str(key).startswith("('request") for each in log for key in each["keys"])
 
     before = client.run(fetched)
     for step in range(3):
@@ -253,20 +259,8 @@ def test_lists_of_partitions(client, kind):
         "risks": sum_over,
     }[kind]
     risk = distribute(client, [make(rows) for rows in HALVES], weights=[1.0 / M, 2.0 / M])
-    local = 1.0 / M * sum_over(HALVES[0]) + 2.0 / M * sum_over(HALVES[1])
-    w = np.linspace(-1.0, 1.0, N)
-    assert risk.oracle(w)[0] == pytest.approx(local.oracle(w)[0], rel=1e-12)
-    assert np.abs(risk.oracle(w)[1] - local.oracle(w)[1]).max() <= 1e-12
+    same_oracle(risk, 1.0 / M * sum_over(HALVES[0]) + 2.0 / M * sum_over(HALVES[1]))
     assert "2 partitions" in repr(risk) and not offers(risk, Capability.CVXPY)
-
-
-def test_a_multiclass_risk_is_shared_out(client):  # parts may lack a class
-    X, _ = instance(Hinge())
-    local = MulticlassRisk(X, np.sort(np.arange(M) % 4), intercept=True)
-    remote = distribute(client, local, 3)
-    w = np.random.default_rng(2).normal(size=local.dim)
-    assert remote.oracle(w)[0] == pytest.approx(local.oracle(w)[0], rel=1e-12)
-    assert np.abs(remote.oracle(w)[1] - local.oracle(w)[1]).max() <= 1e-12
 
 
 def kill_workers(client, futures):
@@ -506,6 +500,9 @@ SUMS = {
     "structured": of_digits,
     "inner": lambda: of_digits("inner"),
     "levels": lambda: cut.OrdinalRisk(instance(Hinge())[0], np.arange(M) % 3),
+    "classes, absent in parts": lambda: cut.MulticlassRisk(
+        instance(Hinge())[0], np.sort(np.arange(M) % 4), intercept=True
+    ),
     "user's": lambda: Sums(np.random.default_rng(5).standard_normal((40, 3)) * 2.0),
     **{
         name: RISKS[name]
@@ -527,13 +524,7 @@ def test_sums_over_examples(client, name):
         local.smooth,
     )
     assert isinstance(remote, ImagedRisk) is isinstance(local, ImagedRisk)
-    for w in np.random.default_rng(1).normal(size=(2, local.dim)):
-        value, slope = local.oracle(w)
-        remote_value, remote_slope = remote.oracle(w)
-        assert remote_value == pytest.approx(value, rel=1e-12)
-        assert np.abs(remote_slope - slope).max() <= 1e-11 * np.abs(slope).max()
-        if not isinstance(local, ImagedRisk):
-            assert remote.cancelled(w) == pytest.approx(local.cancelled(w), rel=1e-9, abs=1e-12)
+    same_oracle(remote, local)
 
 
 @pytest.mark.parametrize("name", ["chains", "likelihood", "user's", "trees", "sum"])
@@ -560,10 +551,7 @@ def test_uneven_shares_of_sequences(client):
         return cut.structured.ChainLogLikelihood(X, y, lengths, n_states=3, normalize=False)
 
     remote = distribute(client, [lambda part=part: load(*part) for part in parts], weights=1.0 / len(lengths))
-    local = cut.structured.ChainLogLikelihood(X, y, lengths, n_states=3)
-    w = np.random.default_rng(3).normal(size=local.dim)
-    assert remote.oracle(w)[0] == pytest.approx(local.oracle(w)[0], rel=1e-12)
-    assert np.abs(remote.oracle(w)[1] - local.oracle(w)[1]).max() <= 1e-12
+    same_oracle(remote, cut.structured.ChainLogLikelihood(X, y, lengths, n_states=3))
 
 
 def test_what_cancels_between_partitions_is_charged(client):

@@ -7,18 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import cutplane as cut
 from cutplane.status import Status
 from fuzz.problems import Known
-
-DOCUMENTED = (
-    cut.InvalidInputError,
-    cut.NotConvexError,
-    cut.MissingCapabilityError,
-    cut.MissingExtraError,
-    cut.BackendError,
-    cut.OracleError,
-)
 
 
 def of_result(known: Known, result: Any, tol: float, tol_abs: float) -> list[str]:

@@ -114,7 +114,7 @@ def problem_of(name, of):
 
 
 @pytest.mark.parametrize(("name", "of"), CASES)
-def test_a_recording_is_what_the_run_did(name, of):
+def test_a_recording_is_what_the_run_did_and_what_the_page_holds(name, of, tmp_path):
     problem, method = problem_of(name, of)
     options = {"tol": 1e-5, "max_iter": 12}
     states = list(problem.iterate(method, **options))
@@ -143,6 +143,7 @@ def test_a_recording_is_what_the_run_did(name, of):
         assert not frame.weights or per_block == pytest.approx(1.0, abs=1e-6)
         for mark in frame.marks:
             assert all(point.shape == (2,) for point in mark.points)
+    page_holds(found, problem, cut.explore(problem, method, **options), tmp_path / "cuts.html")
 
 
 def numbers(chart):
@@ -155,17 +156,13 @@ def drawn(data, kind, role=None):
     return [one for one in data["panels"][0]["layers"] if one["type"] == kind and role in (None, one["role"])]
 
 
-@pytest.mark.parametrize(("name", "of"), CASES)
-def test_the_page_holds_what_was_recorded(name, of, tmp_path):
-    problem, method = problem_of(name, of)
-    picture = cut.explore(problem, method, tol=1e-5, max_iter=12)
-    text = picture.save(tmp_path / "cuts.html").read_text()
+def page_holds(found, problem, picture, path):
+    text = picture.save(path).read_text()
     assert len(text) < 300_000
     addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text))
     assert not addresses and "import(" not in text and "fetch(" not in text
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     assert data == json.loads(json.dumps(picture.data))
-    found = record(problem, method, {"tol": 1e-5, "max_iter": 12})
     gaps, bounds = data["charts"]
     assert numbers(gaps) == pytest.approx([max(f.record.gap, 1e-16) for f in found.frames], rel=1e-3)
     assert numbers(bounds) == pytest.approx([-f.record.lower_bound for f in found.frames], rel=1e-5)
