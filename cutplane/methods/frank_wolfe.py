@@ -219,9 +219,8 @@ class FrankWolfe(Method):
         * "pairwise": v_t gets the weight of that atom [3]_. Over polytopes both converge linearly if f is
           strongly convex, but "vanilla" does not.
         * "fully_corrective": after a step, at most a hundred pairwise steps over the atoms, until the gap
-        over
-          their hull is a tenth of the gap over X. They are exact if the step is open-loop. This is for sets
-          whose linear minimisation is expensive.
+          over their hull is a tenth of the gap over X. They are exact if the step is open-loop. This is for
+          sets whose linear minimisation is expensive.
     correction : object, optional
         Has a method ``correct(atoms, weights, run)`` that returns weights for the atoms found so far, or
         None; see `cutplane.methods.frank_wolfe.Correction`. It is called after every step, and its point is

@@ -108,10 +108,9 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     The following terms and constraints are recognised, in all usual spellings:
 
     * a sum over the rows of an affine image of a piecewise quadratic, logistic or exponential function
-    becomes
-      a `LinearRisk` on the data of the model. Examples are the hinge, squared hinge, absolute, quantile,
-      epsilon-insensitive, squared and Huber losses; a scalar variable that is added to each row becomes the
-      intercept;
+      becomes a `LinearRisk` on the data of the model. Examples are the hinge, squared hinge, absolute,
+      quantile, epsilon-insensitive, squared and Huber losses; a scalar variable that is added to each row
+      becomes the intercept;
     * the likelihood of classes, written with ``log_sum_exp``, becomes a `MulticlassRisk`;
     * norms and squares of the variables become `L1`, `L2`, `ElasticNet` or `QuadraticForm`;
     * bounds become a `Box`, and linear constraints a `Polyhedron`.
