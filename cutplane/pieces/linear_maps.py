@@ -94,6 +94,31 @@ class MatrixMap(LinearMap):
 
 
 @dataclass(frozen=True, eq=False)
+class DiagonalMap(LinearMap):
+    """The map of a diagonal matrix, which multiplies each coordinate by a number."""
+
+    diagonal: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.diagonal.size, self.diagonal.size
+
+    @property
+    def matrix(self) -> Any:
+        """The diagonal matrix."""
+        return sparse.csr_array(sparse.diags_array(self.diagonal))
+
+    def __call__(self, x: Array) -> Array:
+        return self.diagonal * x
+
+    def transposed(self, s: Array) -> Array:
+        return self.diagonal * s
+
+    def shown(self) -> str:
+        return " @ <{}x{} matrix>".format(*self.shape)
+
+
+@dataclass(frozen=True, eq=False)
 class OperatorMap(LinearMap):
     """The map of a scipy `LinearOperator`, whose matrix is computed only for cvxpy and linear forms."""
 
@@ -257,7 +282,10 @@ def as_linear_map(owner: str, matrix: Any, rows: int | None = None) -> LinearMap
         found: LinearMap = OperatorMap(matrix)
         _check_operator(matrix)
     else:
-        found = MatrixMap(as_matrix(f"The matrix after {owner} @", matrix))
+        diagonal = getattr(matrix, "format", None) == "dia" and matrix.offsets.tolist() == [0]
+        checked = as_matrix(f"The matrix after {owner} @", matrix)
+        square = checked.shape[0] == checked.shape[1]
+        found = DiagonalMap(checked.diagonal()) if diagonal and square else MatrixMap(checked)
     if rows not in (None, found.shape[0]) or 0 in found.shape:
         wanted = "at least one row and one column" if rows is None else f"shape ({rows}, any)"
         raise InvalidInputError(

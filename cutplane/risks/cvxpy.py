@@ -101,4 +101,4 @@ class CvxpyRisk(CvxpyFunction, Risk):
 
     def in_units(self, centre: Array, size: Array) -> Risk:
         """Return the risk of the columns (X - 1 centre') / size."""
-        return self @ sparse.csr_array(sparse.diags_array(1.0 / size))
+        return self @ sparse.diags_array(1.0 / size)

@@ -204,8 +204,11 @@ class LinearRisk(ImagedRisk):
             slopes = add(u) if self.n_blocks == 1 else self._data.block_sums(u)
             if self.intercept:
                 bias = bias_slopes(u, self._data.edges)
-                slopes = np.append(slopes, bias if self.n_blocks == 1 else bias[:, np.newaxis], axis=-1)
-        slopes[~np.isfinite(slopes).all(axis=-1)] = 0.0
+                bias = bias if self.n_blocks == 1 else bias[:, np.newaxis]
+                slopes = np.concatenate([slopes, bias], axis=-1)
+        finite = np.isfinite(slopes)
+        if not finite.all():
+            slopes[~finite.all(axis=-1)] = 0.0
         return slopes
 
     def cancelled(self, z: Array) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
@@ -176,6 +176,11 @@ class WeightedSum(Risk):
     def __getstate__(self) -> dict[str, Any]:
         return {name: entry for name, entry in vars(self).items() if name not in ("_last", "_parts")}
 
+    @cached_property
+    def _is_nonnegative(self) -> bool:
+        """Whether no term can be negative, because the values of the terms then do not cancel."""
+        return all((r.infima >= 0.0).all() for _, r in self.terms)
+
     def formula(self, x: str = "x") -> str:
         return " + ".join(times(c, risk.formula(x)) for c, risk in self.terms)
 
@@ -250,14 +255,18 @@ class WeightedSum(Risk):
             The value of each term.
         """
         pairs = zip(self.terms, within, strict=True)
-        inside = [np.broadcast_to(c * np.asarray(size), r.n_blocks) for (c, r), size in pairs]
         if self.separate:
-            return np.concatenate(inside)
-        total = float(sum(part.sum() for part in inside))
-        if all((r.infima >= 0.0).all() for _, r in self.terms):
+            return np.concatenate(
+                [np.broadcast_to(c * np.asarray(size), r.n_blocks) for (c, r), size in pairs]
+            )
+        total = sum(
+            c * (r.n_blocks * float(size) if np.ndim(size) == 0 else float(np.sum(size)))
+            for (c, r), size in pairs
+        )
+        if self._is_nonnegative:
             return total
-        sums = [c * float(np.sum(value)) for (c, _), value in zip(self.terms, values, strict=True)]
-        size = float(np.abs(sums).sum())
+        sums = [c * _total(r, value) for (c, r), value in zip(self.terms, values, strict=True)]
+        size = sum(map(abs, sums))
         return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
@@ -296,15 +305,18 @@ class WeightedSum(Risk):
     def add_values(self, values: Iterable[Any]) -> Any:
         """Return the weighted sum of the values of the terms, or the list of them if it is disaggregated."""
         pairs = zip(self.terms, values, strict=True)
-        parts = [c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs]
-        return np.concatenate(parts) if self.separate else float(sum(part.sum() for part in parts))
+        if self.separate:
+            return np.concatenate([c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs])
+        return sum(c * _total(r, v) for (c, r), v in pairs)
 
     @np.errstate(over="ignore")
     def add_slopes(self, slopes: Iterable[Any]) -> Array:
         """Return the weighted sum of the subgradients of the terms, or the list if it is disaggregated."""
         pairs = zip(self.terms, slopes, strict=True)
         parts = [c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim)) for (c, r), s in pairs]
-        return np.concatenate(parts) if self.separate else reduce(add, [part.sum(axis=0) for part in parts])
+        if self.separate:
+            return np.concatenate(parts)
+        return reduce(add, [part[0] if len(part) == 1 else part.sum(axis=0) for part in parts])
 
 
 class ImagedWeightedSum(WeightedSum, ImagedRisk):
@@ -435,6 +447,13 @@ def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
         raise InvalidInputError(f"The risks of {whole} must have the same dimension, but {parts}.")
     dim = dims.pop() if dims else max(r.dim for r in risks)
     return [r.resolve(dim) for r in risks]
+
+
+def _total(risk: Risk, value: Any) -> float:
+    """Return the sum of the blocks of a term's value."""
+    if isinstance(value, float) and risk.n_blocks == 1:
+        return float(value)  # not of numpy, which would warn of an overflow
+    return float(_shaped(risk, "value", value, (risk.n_blocks,)).sum())
 
 
 def _shaped(risk: Risk, what: str, answer: Any, shape: tuple[int, ...]) -> Array:

@@ -84,6 +84,44 @@ def test_sums_and_maxima_state_the_terms_of_their_parts():
     assert cut.LinearRisk(X, abs(y), cut.losses.Poisson()).rounded_terms(x, 2.0) is None
 
 
+class Lowered(cut.losses.ScalarLoss):
+    """|t - y| - 5."""
+
+    def outline(self):
+        return cut.losses.Pieces([0.0], [-1.0, 1.0], value=-5.0)
+
+
+class LoweredSquare(cut.losses.ScalarLoss):
+    """(t - y)^2 / 2 - 5."""
+
+    def outline(self):
+        return cut.losses.Pieces([], [0.0], [1.0], value=-5.0, at=0.0)
+
+
+def test_terms_below_zero_count_by_their_size():
+    risk = cut.LinearRisk(np.eye(2), [1.0, 2.0], Lowered())
+    assert risk.rounded_terms(np.array([1.0, 2.0]), 0.0).value >= 5.0
+
+
+def test_a_part_of_a_maximum_may_exceed_its_infimum_by_more_than_the_maximum():
+    lowered = cut.LinearRisk(np.eye(2), [1.0, 2.0], LoweredSquare())
+    hinge = cut.LinearRisk(1e-3 * np.eye(2), [1.0, -1.0], cut.losses.Hinge())
+    x = np.array([3.0, 1.0])
+    terms = cut.maximum(lowered, hinge).rounded_terms(x, 2.0)
+    assert terms.slope == pytest.approx(lowered.rounded_terms(x, 7.0).slope)
+
+
+@given(st.integers(0, 10**6))
+def test_offsets_of_multipliers_are_not_above_the_exact_ones(seed):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(2, 12))
+    y, u = rng.choice([-1.0, 1.0], m), rng.random(m)
+    risk = cut.LinearRisk(rng.standard_normal((m, 2)), y, cut.losses.Hinge(), rng.random(m), normalize=False)
+    _, offsets = risk.dual_cut(-y * u)
+    exact = sum(c * a for c, a in zip(exactly(risk.weights), exactly(u), strict=True))
+    assert Fraction(float(offsets[0])) <= exact
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(7, 3), (3, 40), (9000, 5)])
 def test_column_sizes_of_every_layout(layout, shape):

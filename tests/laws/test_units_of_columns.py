@@ -7,6 +7,7 @@ import pytest
 
 import cutplane as cut
 from cutplane.losses import Absolute, Hinge, Huber, Softmax
+from cutplane.risks.columns import Columns, moments
 
 pytestmark = pytest.mark.every
 rng = np.random.default_rng(0)
@@ -58,6 +59,13 @@ def test_units_and_means_change_nothing(name, intercept):
     assert results[0].objective == pytest.approx(results[1].objective, rel=3e-4)
     assert results[1].certificate.standard is not None
     assert results[1].certificate.verify().valid
+
+
+def test_columns_of_several_risks_are_those_of_the_stacked_data():
+    data = [Z + 1000.0, Z - 1000.0]
+    parts = [cut.LinearRisk(X, y, Hinge()).data_columns() for X in data]
+    for found, expected in zip(Columns.of_all(parts)[1:3], moments(np.vstack(data))[1:], strict=True):
+        assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_columns_of_parts_in_another_layout_stay_as_they_are():

@@ -140,6 +140,14 @@ def test_images_of_any_kind_of_matrix(as_map):
     assert check_risk(many)
 
 
+def test_images_of_a_diagonal_matrix():
+    found, exact = (hinge(blocks=3) @ matrix for matrix in (sparse.diags_array(CENTRE), np.diag(CENTRE)))
+    x = RNG.standard_normal(N)
+    assert repr(found) == repr(exact) and found(x) == pytest.approx(exact(x), rel=1e-12)
+    np.testing.assert_allclose(found.oracle(x)[1], exact.oracle(x)[1], rtol=1e-12)
+    assert check_risk(found) and check_regularizer(L1(0.3) @ sparse.diags_array(CENTRE), N, n_points=5)
+
+
 def test_a_sum_is_flat_and_scales():
     g = L1(0.1) + (L2(0.2) + 2.0 * (L1(0.3) + L2(0.4)))
     assert isinstance(g, RegularizerSum)

@@ -26,7 +26,7 @@ from cutplane.losses import (
 from cutplane.pieces.lines import quadratic_line
 from cutplane.regularizers import L1
 from cutplane.risks import LinearRisk
-from cutplane.risks.data import Data
+from cutplane.risks.data import Data, RunningSum, make_data
 
 PIECEWISE = [*own_losses.BUILT_IN, *own_losses.PIECEWISE]
 SMOOTH = [Logistic(), Exponential(), Poisson(), *own_losses.SMOOTH]
@@ -267,6 +267,17 @@ def test_remembered_subgradients_are_right(layout, loss, intercept, monkeypatch)
         np.testing.assert_allclose(slope, fresh, rtol=0, atol=1e-13)
         slope[:] = np.nan  # the caller's own
     assert len(partial) > 50
+
+
+def test_a_running_sum_is_computed_from_all_rows_after_32_updates(monkeypatch):
+    data, whole = make_data(np.ones((600, 2)), np.array([0, 600])), []
+    passes = data.transposed_times
+    monkeypatch.setattr(data, "transposed_times", lambda u: whole.append(1) or passes(u))
+    total, u = RunningSum(data), np.ones(600)
+    for k in range(66):
+        u = np.where(np.arange(600) == k, 2.0, u)
+        assert total(u).tolist() == [u.sum()] * 2
+    assert len(whole) == 2
 
 
 def test_nothing_is_remembered_of_an_overflow():

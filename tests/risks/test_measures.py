@@ -1,4 +1,3 @@
-import pickle
 from itertools import product
 
 import cvxpy as cp
@@ -164,14 +163,6 @@ def test_roc_area_at_its_kinks_is_below_by_brute_force():
         assert MeasureRisk(np.eye(m), y, RocArea())(z) == pytest.approx(losses.mean())
 
 
-@pytest.mark.parametrize("measure", [*TABLES, RocArea()], ids=repr)
-def test_checks_find_nothing_wrong(measure):
-    X, y, _ = instance(3)
-    assert check_risk(MeasureRisk(X, y, measure))
-    if not measure.ranks:
-        assert check_risk(MeasureRisk(X, y, measure, intercept=True))
-
-
 def test_a_measure_that_is_not_concave_is_found():
     X, y, _ = instance(3)
     f = MeasureRisk(X, y, SquaredErrors())
@@ -230,16 +221,6 @@ def test_infima_are_the_least_losses():
         assert f.infima == pytest.approx(infimum)
         if measure.ranks:
             assert MeasureRisk(np.eye(40), y, measure)(np.full(40, 7.0)) == pytest.approx(f(np.zeros(N)))
-
-
-def test_pickles_and_shows_itself():
-    X, y, rng = instance()
-    f = MeasureRisk(X, y, FBeta(2.0), intercept=True)
-    g = pickle.loads(pickle.dumps(f))
-    x = rng.standard_normal(N + 1)
-    assert (
-        g(x) == f(x) and repr(g) == repr(f) == "MeasureRisk(FBeta(beta=2.0), 40 x 4 dense float64, intercept)"
-    )
 
 
 class NotANumber(TableMeasure):

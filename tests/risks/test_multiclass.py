@@ -1,5 +1,3 @@
-import pickle
-import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,19 +10,17 @@ from vector_risks import (
     features,
     right_derivative,
     some_zero,
-    whole_optimum,
 )
 
 import cutplane.losses.vector as losses_module
 import cutplane.risks.data as scores_module
 import cutplane.risks.matrix as matrix_module
-from cutplane import BMRM, L2, OCAS, Problem, SquaredGroupNorm, Status
+from cutplane import L2, Problem
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses.vector import MulticlassHinge, Softmax, VectorLoss
 from cutplane.risks.data import score_sums, scores
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.runtime.threads import get_threads, set_threads
-from cutplane.testing import check_risk
 
 M, N, P = 23, 5, 4
 COST = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) * np.array([[1.0], [2.0], [0.5], [0.0]])
@@ -98,13 +94,6 @@ def test_multiclass_risk_is_its_formula(layout, dtype, loss, intercept, small_pa
         assert f.infima.tolist() == [0.0] and slope.dtype == np.float64
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("intercept", [False, True])
-def test_checks_find_nothing_wrong(loss, intercept):
-    X, y, weights, _ = instance()
-    assert check_risk(MulticlassRisk(X, y, loss, sample_weight=weights, intercept=intercept))
-
-
 @pytest.mark.parametrize("p", [1, 2, 3, 7])
 def test_passes_for_several_vectors(p):
     rng = np.random.default_rng(0)
@@ -119,23 +108,6 @@ def test_passes_for_several_vectors(p):
                 laid_out = laid_out.tocsr() if getattr(laid_out, "format", "") == "coo" else laid_out
                 np.testing.assert_allclose(scores(laid_out, W), A @ W.T, atol=1e-11)
                 np.testing.assert_allclose(score_sums(laid_out, U), U.T @ A, atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("layout", "dtype"), [("C", np.float32), ("F", np.float64), ("csr", np.float64), ("csc", np.float32)]
-)
-def test_no_copy_of_the_data(layout, dtype):
-    X = LAYOUTS[layout](np.random.default_rng(0).standard_normal((4000, 500)).astype(dtype))
-    y = np.arange(4000) % 3
-    size = X.data.nbytes if sparse.issparse(X) else X.nbytes
-    MulticlassRisk(X[:5], y[:5]).oracle(np.ones(1500))  # compiles
-    tracemalloc.start()
-    f = MulticlassRisk(X, y)
-    f.oracle(np.ones(f.dim))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert f.X is X
-    assert peak < 0.25 * size
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -228,45 +200,6 @@ def test_two_classes_are_the_binary_losses():
         np.testing.assert_allclose(0.5 * (half[1] - half[0]), g.oracle(w)[1], atol=1e-13)
 
 
-@pytest.mark.parametrize("loss", [*HINGES, Softmax()], ids=repr)
-@pytest.mark.parametrize("method", [BMRM(), OCAS()], ids=lambda method: type(method).__name__)
-@pytest.mark.parametrize("regularizer", ["norm", "free intercept", "groups"])
-def test_solutions_agree_with_cvxpy(loss, method, regularizer):
-    X, y, weights, _ = instance()
-    free = np.concatenate([np.ones((P, N)), np.zeros((P, 1))], axis=1).ravel()
-    intercept = regularizer == "free intercept"
-    g = {
-        "norm": L2(0.05),
-        "free intercept": L2(0.05, weights=free),
-        "groups": SquaredGroupNorm(np.arange(P * N).reshape(P, N).T, 0.05),  # selects features
-    }[regularizer]
-    f = MulticlassRisk(sparse.csr_array(X.astype("f")), y, loss, None, weights, intercept=intercept)
-    result = Problem(f, g).solve(method, tol=1e-6)
-    optimum = whole_optimum(f, g)
-    assert result.status is Status.OPTIMAL
-    assert result.lower_bound - 1e-8 <= optimum <= result.objective + 1e-8
-    assert result.objective - optimum <= 2e-6 * abs(optimum)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.eye(2), [1, 1]),  # classes without examples
-        (np.ones((3, 1)), [0, 1, 3]),  # one feature
-        (np.ones((1, 3)), [2]),  # one example
-        (np.zeros((4, 2)), [0, 1, 2, 3]),
-        (sparse.csr_array((4, 2)), [0, 1, 2, 3]),
-        (sparse.csc_array((4, 2)), [0, 1, 2, 3]),
-    ],
-)
-def test_degenerate_data(loss, X, y):
-    f = MulticlassRisk(X, y, loss, n_classes=P, intercept=True)
-    assert check_risk(f, n_points=4)
-    assert Problem(f, L2(1.0)).solve(tol=1e-6).status is Status.OPTIMAL
-
-
 @pytest.mark.parametrize("loss", [MulticlassHinge(), Softmax()], ids=repr)
 def test_one_class_costs_nothing(loss):
     f = MulticlassRisk(np.eye(2), [0, 0], loss)
@@ -285,15 +218,6 @@ def test_infima_of_a_loss_without_a_known_one():
 
     assert MulticlassRisk(np.eye(2), [0, 1], Linear()).infima.tolist() == [-np.inf]
     assert MulticlassRisk(np.eye(2), [0, 1], Linear(), None, [0, 0], False).infima.tolist() == [0.0]
-
-
-def test_labels_of_any_number_type_and_pickling():
-    f = MulticlassRisk(sparse.csr_array(np.eye(2)), [0, 1])
-    for y in ([0.0, 1.0], [False, True], np.array([0, 1], np.uint8)):
-        assert MulticlassRisk(np.eye(2), y).y.dtype == np.int64
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(f)).oracle(np.ones(4))[1], f.oracle(np.ones(4))[1]
-    )
 
 
 def test_repr():

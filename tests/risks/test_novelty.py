@@ -1,17 +1,11 @@
-import pickle
-import tracemalloc
-
 import numpy as np
 import pytest
-from covering import covering
-from scipy import sparse
 from sklearn.svm import OneClassSVM
-from vector_risks import LAYOUTS, features, some_zero, whole_optimum
+from vector_risks import LAYOUTS, features, some_zero
 
-from cutplane import BMRM, L2, OCAS, Problem, Status
+from cutplane import L2, Problem
 from cutplane.exceptions import InvalidInputError
 from cutplane.risks.linear import NoveltyRisk
-from cutplane.testing import check_risk
 
 M, N = 23, 5
 
@@ -49,32 +43,6 @@ def test_novelty_risk_is_its_formula(layout, dtype, nu):
         assert f.dim == N + 1 and f.infima.tolist() == [-np.inf]
 
 
-@pytest.mark.parametrize("nu", [0.05, 0.5, 1.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_checks_find_nothing_wrong(nu, weighted):
-    X, weights, _ = instance()
-    assert check_risk(NoveltyRisk(X, nu, weights if weighted else None))
-
-
-@pytest.mark.parametrize(
-    ("nu", "method", "lam", "weighted"),
-    covering([0.05, 0.3, 0.7, 1.0], ["auto", BMRM(), OCAS()], [1.0, 1e-3], [False, True]),
-    ids=str,
-)
-def test_solutions_agree_with_cvxpy(nu, method, lam, weighted):
-    X = shifted()
-    f = NoveltyRisk(
-        sparse.csr_array(X.astype("f")), nu, some_zero(np.random.default_rng(1), 60) if weighted else None
-    )
-    g = free_offset(lam)
-    result = Problem(f, g).solve(method, tol=1e-6)
-    optimum = whole_optimum(f, g)
-    assert result.status is Status.OPTIMAL
-    scale = abs(optimum)
-    assert result.lower_bound - 1e-7 * scale <= optimum <= result.objective + 1e-7 * scale
-    assert result.objective - optimum <= 2e-6 * scale
-
-
 @pytest.mark.parametrize("nu", [0.1, 0.3, 0.7])
 def test_solutions_agree_with_scikit_learn(nu):
     X, lam = shifted(m=100), 0.5
@@ -92,32 +60,6 @@ def test_at_most_the_share_nu_is_left_out(nu):
     x = Problem(NoveltyRisk(X, nu), free_offset(1.0)).solve(tol=1e-9).x
     scores = X @ x[:-1]
     assert np.mean(scores < x[-1] - 1e-4) <= nu <= np.mean(scores < x[-1] + 1e-4)
-
-
-@pytest.mark.parametrize(
-    "X",
-    [np.ones((3, 1)), np.ones((1, 3)), np.ones((5, 2)), sparse.csc_array(np.ones((4, 2))), 1e-3 * np.eye(3)],
-)
-@pytest.mark.parametrize("nu", [0.5, 1.0])
-def test_degenerate_data(X, nu):
-    f = NoveltyRisk(X, nu)
-    g = free_offset(1.0, X.shape[1])
-    assert check_risk(f, n_points=4)
-    result = Problem(f, g).solve(tol=1e-6)
-    assert result.status is Status.OPTIMAL
-    assert result.objective == pytest.approx(whole_optimum(f, g), rel=1e-5)
-
-
-def test_no_copy_of_the_data_and_pickling():
-    X = np.random.default_rng(0).standard_normal((4000, 500))
-    tracemalloc.start()
-    f = NoveltyRisk(X, 0.1)
-    f.oracle(np.ones(f.dim))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 0.1 * X.nbytes
-    x = np.linspace(0.0, 1.0, f.dim)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f)).oracle(x)[1], f.oracle(x)[1])
 
 
 @pytest.mark.parametrize(

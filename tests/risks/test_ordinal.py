@@ -1,17 +1,13 @@
-import pickle
-import tracemalloc
-
 import numpy as np
 import pytest
 from covering import covering
 from scipy import sparse
-from vector_risks import LAYOUTS, features, some_zero, whole_optimum
+from vector_risks import LAYOUTS, features, some_zero
 
-from cutplane import BMRM, L2, OCAS, Problem, Status
+from cutplane import L2, Problem
 from cutplane.exceptions import InvalidInputError
 from cutplane.losses import Exponential, Hinge, Huber, Logistic, ModifiedHuber, SquaredHinge
 from cutplane.risks.ordinal import OrdinalRisk
-from cutplane.testing import check_risk
 
 M, N, R = 23, 5, 4
 LOSSES = [Hinge(), SquaredHinge(), ModifiedHuber(), Logistic(), Exponential()]
@@ -61,13 +57,6 @@ def test_ordinal_risk_is_its_formula(layout, dtype, loss, kind):
         assert f.infima.tolist() == [0.0]
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kind", KINDS)
-def test_checks_find_nothing_wrong(loss, kind):
-    X, y, weights, _ = instance()
-    assert check_risk(OrdinalRisk(X, y, loss, kind, sample_weight=weights))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_levels_are_a_classifier_with_a_bias(kind):
     from cutplane.risks import LinearRisk
@@ -93,25 +82,6 @@ def test_overflow_is_infinite_with_zero_slope():
     assert np.isfinite(weightless.oracle(far)[0])
 
 
-# The slopes of the exponential loss are too steep for thresholds that nothing holds back.
-LOSS_AND_FREE = [(loss, False) for loss in LOSSES] + [(loss, True) for loss in LOSSES[:4]]
-
-
-@pytest.mark.parametrize(
-    ("loss_and_free", "kind", "method"), covering(LOSS_AND_FREE, KINDS, [BMRM(), OCAS()]), ids=str
-)
-def test_solutions_agree_with_cvxpy(loss_and_free, kind, method):
-    loss, free = loss_and_free
-    X, y, weights, _ = instance()
-    f = OrdinalRisk(sparse.csc_array(X.astype("f")), y, loss, kind, sample_weight=weights)
-    g = L2(0.1, weights=np.append(np.ones(N), np.zeros(R - 1)) if free else None)
-    result = Problem(f, g).solve(method, tol=1e-6)
-    optimum = whole_optimum(f, g)
-    assert result.status is Status.OPTIMAL
-    assert result.lower_bound - 1e-8 <= optimum <= result.objective + 1e-8
-    assert result.objective - optimum <= 2e-6 * optimum
-
-
 def test_the_best_thresholds_are_in_order_and_predict():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
@@ -130,44 +100,11 @@ def test_levels_are_the_number_of_thresholds_exceeded_in_any_order():
     assert f.predict_levels(np.array([1.0, 2.0, 0.5])).tolist() == [0, 1, 1, 2]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.eye(2), [0, 0]),  # levels without examples
-        (np.eye(2), [3, 3]),
-        (np.ones((3, 1)), [0, 1, 3]),  # one feature
-        (np.ones((1, 3)), [2]),  # one example
-        (np.zeros((4, 2)), [0, 1, 2, 3]),
-        (sparse.csr_array((4, 2)), [0, 1, 2, 3]),
-    ],
-)
-def test_degenerate_data(kind, X, y):
-    f = OrdinalRisk(X, y, Hinge(), kind, n_levels=R)
-    assert check_risk(f, n_points=4)
-    free = L2(1.0, weights=np.append(np.ones(f.dim - R + 1), np.zeros(R - 1)))
-    for g in (L2(1.0), free):
-        assert Problem(f, g).solve(tol=1e-6, tol_abs=1e-12).status is Status.OPTIMAL  # the optimum may be 0
-
-
 def test_all_weights_zero_is_the_zero_function_if_not_normalized():
     f = OrdinalRisk(np.eye(2), [0, 1], Hinge(), sample_weight=[0.0, 0.0], normalize=False)
     value, slope = f.oracle(np.ones(3))
     assert value == 0.0 and not slope.any() and f.infima.tolist() == [0.0]
     assert f.line(*map(f.image, (np.zeros(3), np.ones(3))))(1.0) == (0.0, 0.0)
-
-
-def test_no_copy_of_the_data_and_pickling():
-    X = np.random.default_rng(0).standard_normal((4000, 500))
-    OrdinalRisk(X[:5], [0, 1, 2, 0, 1]).oracle(np.ones(502))
-    tracemalloc.start()
-    f = OrdinalRisk(X, np.arange(4000) % 3)
-    f.oracle(np.ones(f.dim))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert f.X is X and peak < 0.1 * X.nbytes
-    x = np.linspace(0.0, 1.0, f.dim)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f)).oracle(x)[1], f.oracle(x)[1])
 
 
 def test_repr():

@@ -1,5 +1,3 @@
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from cutplane.exceptions import InvalidInputError, MissingCapabilityError
 from cutplane.losses import Squared
 from cutplane.measures.passes import wrong_pairs
 from cutplane.runtime.compiling import compiling_at
-from cutplane.testing import check_risk
 
 M, N, R = 24, 5, 4
 RNG = np.random.default_rng(8)
@@ -128,12 +125,6 @@ def test_threads_tables_and_trees_give_the_same():
         np.testing.assert_allclose(slope, X.T @ u / f.total, rtol=1e-9)
 
 
-@pytest.mark.parametrize("cost", COSTS)
-def test_checks_find_nothing_wrong(cost):
-    X, relevance, _ = instance(3)
-    assert check_risk(RankingRisk(X, relevance, GROUPS["ids"], COSTS[cost]))
-
-
 @pytest.mark.parametrize("method", ["auto", "proximal", "ocas", Direct()], ids=str)
 @pytest.mark.parametrize("cost", [None, "gain"])
 def test_the_optimum_is_that_of_all_pairs(method, cost):
@@ -147,15 +138,6 @@ def test_the_optimum_is_that_of_all_pairs(method, cost):
     result = Problem(RankingRisk(X, relevance, ids, cost), L2(1e-2)).solve(method, tol=1e-6)
     assert result.status is Status.OPTIMAL and result.certificate.verify().valid
     assert result.objective == pytest.approx(expected, rel=2e-6)
-
-
-def test_pickles_and_shows_itself():
-    X, relevance, rng = instance()
-    f = RankingRisk(X, relevance, GROUPS["ids"], "gain")
-    x = rng.standard_normal(N)
-    g = pickle.loads(pickle.dumps(f))
-    assert g(x) == f(x) and repr(g) == repr(f)
-    assert "4 queries, 4 levels" in repr(f) and "cost='gain'" in repr(f)
 
 
 def test_the_conic_form_is_withheld_where_pairs_are_many():
