@@ -1,7 +1,8 @@
-"""What the tests of the risks with several outputs have in common."""
+"""Data, layouts and checks that tests of risks share."""
 
 from itertools import pairwise
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -43,19 +44,6 @@ def right_derivative(piecewise, t):
     return smooth + ((piecewise.slope_jumps + bends) * passed).sum()
 
 
-def line_of(f, rng):
-    """The line between two random points, after a look whether it is the risk on it."""
-    x0, x1 = rng.standard_normal((2, f.dim))
-    line = f.line(f.image(x0), f.image(x1))
-    for t in (0.0, 0.3, 1.0, 2.5):
-        value, slope = line(t)
-        assert value == pytest.approx(f.oracle(x0 + t * (x1 - x0))[0], rel=1e-12)
-        assert slope == pytest.approx((line(t + 1e-7)[0] - value) / 1e-7, rel=1e-4, abs=1e-5)
-        between = f.combine(f.image(x0), f.image(x1), t)
-        np.testing.assert_allclose(between, f.image(x0 + t * (x1 - x0)), atol=1e-12)
-    return line
-
-
 def check_derivative(line):
     """The derivative of a line is what the line says between its kinks, as a whole and in part; return it."""
     whole = line.derivative.between(0.0, np.inf)
@@ -73,3 +61,10 @@ def check_derivative(line):
         for t in (low, high):
             assert right_derivative(part, t) == pytest.approx(line(t)[1], rel=1e-9, abs=1e-9 * (1.0 + t))
     return whole
+
+
+def whole_optimum(risk, g):
+    """What cvxpy finds for the whole problem."""
+    x = cp.Variable(risk.dim)
+    problem = cp.Problem(cp.Minimize(risk.cvxpy_form(x) + g.cvxpy_form(x)))
+    return problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)

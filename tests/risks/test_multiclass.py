@@ -239,16 +239,12 @@ E2 = np.eye(2)
             r"loss must be MulticlassHinge\(\), Softmax\(\) or another VectorLoss",
         ),
         ((E2, [0, 1], "hinge"), "got 'hinge'"),
-        ((np.ones(3), [0, 1, 1]), r"X must have two dimensions, got shape \(3,\)"),
         ((np.ones((0, 2)), []), "at least one row"),
-        ((np.array([[np.nan]]), [0]), r"X\[0, 0\] is nan"),
         ((E2, [0, 1, 1]), r"y must have one label per row of X, shape \(2,\), got \(3,\)"),
         ((E2, [[0, 1]]), r"got \(1, 2\)"),
         ((E2, ["a", "b"]), r"of dtype <U1; encode y as numpy.unique\(y, return_inverse=True\)\[1\]"),
         ((E2, [-1, 1]), r"y\[0\] is -1"),
         ((E2, [0.0, 1.5]), r"y\[1\] is 1.5"),
-        ((E2, [0.0, np.nan]), r"y\[1\] is nan"),
-        ((E2, [0.0, np.inf]), r"y\[1\] is inf"),
         ((E2, [1, 2], Softmax(), 2), r"n_classes is 2, but y\[1\] is 2; .*pass at least n_classes=3"),
         ((E2, [0, 1], Softmax(), 0), "n_classes must be at least 1"),
         ((E2, [0, 1], Softmax(), 2.5), "n_classes must be an integer"),
@@ -256,9 +252,6 @@ E2 = np.eye(2)
             (E2, [0, 1], MulticlassHinge(np.zeros((3, 3)))),
             r"cost has shape \(3, 3\), but there are 2 classes",
         ),
-        ((E2, [0, 1], Softmax(), None, [1.0]), r"sample_weight must have shape \(2,\)"),
-        ((E2, [0, 1], Softmax(), None, [1.0, -2.0]), r"sample_weight\[1\] is -2"),
-        ((E2, [0, 1], Softmax(), None, [0.0, 0.0]), "sample_weight is zero for every example"),
     ],
 )
 def test_errors(arguments, message):
@@ -269,12 +262,10 @@ def test_errors(arguments, message):
 @pytest.mark.parametrize(
     ("cost", "message"),
     [
-        ("cost", "cost must hold real numbers, got str"),
         ([[0.0, 1.0]], r"square matrix, .* got shape \(1, 2\)"),
         (np.zeros((0, 0)), r"got shape \(0, 0\)"),
         ([1.0], r"got shape \(1,\)"),
         ([[0.0, -1.0], [1.0, 0.0]], r"cost\[0, 1\] is -1; every cost must be at least 0"),
-        ([[0.0, 1.0], [np.nan, 0.0]], r"cost\[1, 0\] is nan; every entry must be finite"),
         ([[0.0, 1.0], [1.0, 2.0]], r"cost\[1, 1\] is 2; the true class must cost nothing"),
     ],
 )

@@ -152,7 +152,6 @@ def test_the_conic_form_is_withheld_where_pairs_are_many():
     ("arguments", "message"),
     [
         ({"relevance": [0, 1]}, r"relevance must have shape \(4,\)"),
-        ({"relevance": [0, 1, np.nan, 2]}, r"relevance\[2\] is nan"),
         ({"relevance": [3, 3, 3, 3]}, "two rows of different relevance in one query"),
         (
             {"groups": [0, 1, 2, 2], "relevance": [0, 1, 5, 5]},
@@ -164,10 +163,8 @@ def test_the_conic_form_is_withheld_where_pairs_are_many():
         ({"cost": "dcg"}, 'cost must be None, "gain"'),
         ({"cost": np.ones((2, 2))}, r"shape \(3, 3\) for the 3 levels of relevance, got shape \(2, 2\)"),
         ({"cost": -np.ones((3, 3))}, "a pair of the levels 0 and 1 is -1; it must be finite and at least 0"),
-        ({"cost": lambda low, high: np.inf}, "is inf"),
         ({"cost": "gain", "relevance": [0, 1, 2, 2000]}, "the levels 0 and 2000 is inf"),
         ({"cost": np.zeros((3, 3))}, "two rows of a positive cost"),
-        ({"X": np.empty((0, 2))}, "at least one row"),
     ],
 )
 def test_wrong_input_is_named(arguments, message):

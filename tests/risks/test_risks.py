@@ -53,7 +53,6 @@ def test_blocks_and_infima_of_an_oracle():
         (lambda: OracleRisk(abs, 0), "dim must be at least 1"),
         (lambda: OracleRisk(abs, 2.0), "dim must be an integer"),
         (lambda: OracleRisk(abs, 2, blocks=0), "blocks must be at least 1"),
-        (lambda: OracleRisk(abs, 2, infimum=np.nan), "infimum must be in"),
         (lambda: OracleRisk(abs, 2, infimum=np.inf), "infimum must be in"),
         (lambda: OracleRisk(abs, 2, blocks=2, infimum=[0.0] * 3), r"infimum must have shape \(2,\)"),
     ],
