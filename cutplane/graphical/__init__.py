@@ -8,13 +8,16 @@ from cutplane.graphical.files.opengm import read_opengm
 from cutplane.graphical.files.uai import read_evidence, read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
+from cutplane.graphical.k_best import KBestResult
 from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
 from cutplane.graphical.lagrangian.risk import TreeLagrangian
+from cutplane.graphical.marginals import MinMarginals
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities
 from cutplane.graphical.result import MAPResult
+from cutplane.graphical.sampling import LogPartitionBound
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
 __all__ = [
@@ -22,9 +25,12 @@ __all__ = [
     "Disagreements",
     "Factor",
     "GraphicalModel",
+    "KBestResult",
     "LagrangianResult",
     "LocalPolytope",
+    "LogPartitionBound",
     "MAPResult",
+    "MinMarginals",
     "Reparametrization",
     "TreeLagrangian",
     "chain",

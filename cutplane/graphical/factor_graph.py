@@ -290,10 +290,19 @@ class FactorGraph:
             u = self._observed(variable, state)
             costs = unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
             costs[np.arange(costs.size) != state] = np.inf
+        return self.with_unaries(unaries)
+
+    def with_unaries(self, unaries: Array) -> Self:
+        """Return the model with other unary costs, an array laid out like `unaries`."""
         model = type(self).__new__(type(self))
         rest = self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant, self._rest
         model._take(self.cardinalities, FactorArrays(unaries, *rest))
         return model
+
+    @property
+    def rounded_off(self) -> float:
+        """At least how much the sums that were rounded down lack in the energy of any labelling."""
+        return float(np.abs(self._rest.constant).sum() + np.abs(self._rest.values).sum())
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
         """Return a labelling of least energy, and that energy, by looking at all labellings.

@@ -48,8 +48,8 @@ def eliminate(
     counts = [kept.size for kept in states]
     if 0 in counts:
         return None, np.inf
-    scopes = _open_scopes(model, counts)
-    order, width = _order(counts, scopes, limit, deadline)
+    scopes = open_scopes(model, counts)
+    order, width = elimination_order(counts, scopes, limit, deadline)
     _check(deadline)
     if width > limit:
         raise InvalidInputError(
@@ -75,7 +75,7 @@ def least_labelling(
     None if all have infinite energy. The tables may be as large as the order makes them.
     """
     counts = [kept.size for kept in states]
-    tables = _sliced(model, states, _open_scopes(model, counts))
+    tables = _sliced(model, states, open_scopes(model, counts))
     steps = _minimise(counts, tables, order, deadline)
     if steps is None:
         return None
@@ -122,7 +122,7 @@ def _finite_states(model: FactorGraph) -> list[Array]:
     return states[: model.n_variables]
 
 
-def _open_scopes(model: FactorGraph, counts: list[int]) -> list[tuple[int, ...]]:
+def open_scopes(model: FactorGraph, counts: list[int]) -> list[tuple[int, ...]]:
     """Return the scope of each factor without the variables that have one state."""
     starts, scopes = model.scope_starts.tolist(), model.scopes.tolist()
     return [tuple(u for u in scopes[begin:end] if counts[u] != 1) for begin, end in pairwise(starts)]
@@ -153,9 +153,13 @@ def _check(deadline: float) -> None:
         raise TimeoutError("eliminate gave up at its deadline.")
 
 
-def _order(
+def elimination_order(
     counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float = np.inf
 ) -> tuple[list[int], float]:
+    """Return an order in which to eliminate variables of so many states, and the log2 of its largest table.
+
+    Variables of one state come first. The order of the others is empty if none was found within the limit.
+    """
     sizes = np.array(counts, dtype=np.float64)
     single = np.flatnonzero(sizes == 1).tolist()
     free = np.flatnonzero(sizes > 1)
@@ -261,7 +265,18 @@ def _fold(tables: list[_Table], scope: Sequence[int], counts: list[int]) -> list
 def _add(
     total: Array, values: Array, axes: Sequence[int], counts: list[int], strides: dict[int, int], start: int
 ) -> None:
-    """Add a table to a C-ordered total, neighbouring axes merged where the table allows it."""
+    """Add a table to a C-ordered total."""
+    shape, steps = merged_axes(axes, counts, strides)
+    add_entries(total, np.array(shape, dtype=np.int64), values, start, np.array(steps, dtype=np.int64))
+
+
+def merged_axes(
+    axes: Sequence[int], counts: Sequence[int], strides: dict[int, int]
+) -> tuple[list[int], list[int]]:
+    """Return shape and strides of a table over these variables, neighbouring axes merged where possible.
+
+    There are at least two axes; the stride of variables that the table does not have is 0.
+    """
     shape, steps = [1, 1], [0, 0]
     for u in axes:
         k, stride = counts[u], strides.get(u, 0)
@@ -270,11 +285,11 @@ def _add(
         else:
             shape.append(k)
             steps.append(stride)
-    _add_entries(total, np.array(shape, dtype=np.int64), values, start, np.array(steps, dtype=np.int64))
+    return shape, steps
 
 
 @routine
-def _add_entries(total, shape, values, start, strides):
+def add_entries(total, shape, values, start, strides):
     """Add to a C-ordered total of `shape`, at least two axes, the entries of `values` at these strides."""
     last = shape.shape[0] - 1
     rows, columns = shape[last - 1], shape[last]

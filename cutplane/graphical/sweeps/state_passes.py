@@ -1,0 +1,126 @@
+"""Compiled sweeps around one variable after the other that bound the energies with each of its states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.graphical.sweeps.variable_passes import (
+    marginal_of_any,
+    marginal_of_pair,
+    pull,
+    push,
+    roles,
+    scale,
+    take_minimum,
+)
+from cutplane.runtime.compiling import NUMBERS, routine
+
+
+@routine(fastmath=NUMBERS)
+def probe(layout, tables, unaries, messages, begin, end, size, rounds, buffer, index, rises):
+    """Set how much the bound rises if a variable from `begin` to before `end` has one state alone.
+
+    By passes over at most `size` variables near it; costs and messages are as before in the end.
+    """
+    n = layout.cardinalities.size
+    near, stamps = np.empty(size, dtype=np.int64), np.full(n, -1)
+    for u in range(begin, end):
+        count = _nearest(layout, u, near, stamps)
+        ball = np.sort(near[:count])
+        saved = _copied(layout, unaries, messages, ball, np.empty(0))
+        first, k = layout.unary_starts[u], layout.cardinalities[u]
+        for state in range(k):
+            if unaries[first + state] == np.inf:
+                rises[first + state] = np.inf
+                continue
+            for x in range(k):
+                if x != state:
+                    unaries[first + x] = np.inf
+            rise = 0.0
+            for step in range(2 * rounds):
+                if rise < np.inf:
+                    rise += _pass(layout, tables, unaries, messages, ball, step % 2 == 0, buffer, index)
+            rises[first + state] = rise
+            _copied(layout, unaries, messages, ball, saved)
+
+
+@routine(fastmath=NUMBERS)
+def _nearest(layout, u, near, stamps):
+    """Set the nearest variables of u, itself the first, and return their number."""
+    near[0], stamps[u] = u, u
+    head, tail = 0, 1
+    while head < tail < near.size:
+        v = near[head]
+        head += 1
+        for j in range(layout.variable_starts[v], layout.variable_starts[v + 1]):
+            a = layout.link_factors[layout.variable_links[j]]
+            for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+                w = layout.scopes[i]
+                if stamps[w] != u and tail < near.size:
+                    stamps[w] = u
+                    near[tail] = w
+                    tail += 1
+    return tail
+
+
+@routine(fastmath=NUMBERS)
+def _copied(layout, unaries, messages, ball, saved):
+    """Return what a pass over these variables may change, or put back what was saved."""
+    size = 0
+    for u in ball:
+        size += layout.cardinalities[u] * (1 + layout.variable_starts[u + 1] - layout.variable_starts[u])
+    is_saved = saved.size > 0
+    out = saved if is_saved else np.empty(size)
+    place = 0
+    for u in ball:
+        for j in range(layout.variable_starts[u] - 1, layout.variable_starts[u + 1]):
+            is_unary = j < layout.variable_starts[u]
+            costs = unaries if is_unary else messages
+            start = layout.unary_starts[u] if is_unary else layout.message_starts[layout.variable_links[j]]
+            for x in range(layout.cardinalities[u]):
+                if is_saved:
+                    costs[start + x] = out[place]
+                else:
+                    out[place] = costs[start + x]
+                place += 1
+    return out
+
+
+@routine(fastmath=NUMBERS)
+def _pass(layout, tables, unaries, messages, ball, forward, buffer, index):
+    """Do what `sweep_pass` does for some ascending variables; return the rise of the bound."""
+    starts = layout.message_starts
+    raised = 0.0
+    for i in range(ball.size):
+        u = ball[i] if forward else ball[ball.size - 1 - i]
+        begin, k = layout.unary_starts[u], layout.cardinalities[u]
+        first, last = layout.variable_starts[u], layout.variable_starts[u + 1]
+        n_sources, n_targets = 0, 0
+        for j in range(first, last):
+            link = layout.variable_links[j]
+            a = layout.link_factors[link]
+            head, end = layout.scope_starts[a], layout.scope_starts[a + 1]
+            is_source, is_target = roles(head, link, end - 1, forward)
+            n_targets += is_target
+            if is_source:
+                n_sources += 1
+                t = layout.table_starts[a]
+                if end == head + 2:
+                    ends = starts[head], starts[head + 1], starts[head + 2]
+                    marginal_of_pair(tables, t, messages, *ends, link == head, buffer)
+                else:
+                    marginal_of_any(tables, t, messages, starts, head, end - head, link - head, index, buffer)
+                pull(unaries, begin, messages, starts[link], k, buffer)
+        low = take_minimum(unaries, begin, k)
+        if low == np.inf:
+            return np.inf
+        raised += low
+        weight = 1.0 / max(n_sources, n_targets, 1)
+        for j in range(first, last):
+            link = layout.variable_links[j]
+            a = layout.link_factors[link]
+            if roles(layout.scope_starts[a], link, layout.scope_starts[a + 1] - 1, forward)[1]:
+                push(unaries, begin, messages, starts[link], k, weight)
+        if n_targets:
+            scale(unaries, begin, k, 1.0 - n_targets * weight if n_targets < n_sources else 0.0)
+    return raised
