@@ -29,8 +29,8 @@ Parts = Iterator[tuple[float, Array]]
 _EPS = float(np.finfo(np.float64).eps)
 _BISECTIONS = 12
 """Prices of a state that is taken again, because the best one is then known to a few thousandths."""
-_COUNTERS = 2**22
-"""Entries of the tables that count differences at most, because sweeps over more of them take seconds."""
+_COUNTERS, _ITERATIONS = 2**18, 100
+"""Entries of the tables that count differences, and iterations on them, because more take many seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +332,7 @@ def _apart(run: _Run, earlier: list[Array], distance: int) -> tuple[float, float
     if is_done or counting is None or run.stops(status):
         return best.energy, bound, best.labelling, status
     start = None if best.labelling is None else _counted(best.labelling, earlier, order, distance)
-    found = counting.map(**run.options, labelling=start)
+    found = counting.map(**run.options, labelling=start, max_iter=_ITERATIONS)
     if found.labelling is not None and found.energy < math.inf:
         best.offer(found.labelling[: model.n_variables])
     return best.energy, max(bound, found.bound), best.labelling, found.status

@@ -198,8 +198,8 @@ class GraphicalModel(FactorGraph):
             The relative gap (energy - bound) / abs(energy) at which a labelling counts as proven. With
             elimination, they are proven up to the rounding errors of sums.
         time_limit : float, optional
-            Seconds. Without, a model that `map` does not solve takes as long as `map` does; with d > 1, a gap
-            may remain for long even where `map` is quick.
+            Seconds. Without, a model that `map` does not solve takes as long as `map` does. With d > 1, a gap
+            often remains where tables of elimination are not small, and the status is STALLED.
 
         Returns
         -------
