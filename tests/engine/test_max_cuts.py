@@ -58,13 +58,16 @@ def least(formulation):
 def test_no_iteration_has_more_rows_than_allowed(method, formulation, n_blocks, more):
     problem = FORMULATIONS[formulation](cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks))
     most = 3 * n_blocks + 1 + bool(problem.separators) + more
-    result = problem.solve(method, max_cuts=most, max_iter=25)
+    many = more == 12
+    result = problem.solve(method, max_cuts=most, tol=1e-3 if many else 1e-4, max_iter=3000 if many else 25)
     assert max(record.n_cuts for record in result.history) <= most
     lower = np.array([record.lower_bound for record in result.history])
     assert (lower[1:] >= lower[:-1]).all()
     optimum = least(formulation)
     assert result.lower_bound <= optimum * (1.0 + 1e-7)
     assert optimum <= result.objective * (1.0 + 1e-6)
+    if many and formulation == "L2":
+        assert result.status is cut.Status.OPTIMAL
     assert result.status in (cut.Status.OPTIMAL, cut.Status.MAX_ITER, cut.Status.STALLED)
     assert result.certificate.verify().valid
 

@@ -59,6 +59,13 @@ def changed(**arrays):
     return write
 
 
+def another_format(path, content):
+    path.write_bytes(content)
+    with np.load(path) as file:
+        header = json.loads(str(file["header"])) | {"format": 0}
+    changed(header=np.array(json.dumps(header)))(path, content)
+
+
 def array(path, content):
     with path.open("wb") as file:
         np.save(file, np.arange(3.0))
@@ -75,6 +82,7 @@ REFUSED = {
     "nan slopes": changed(slopes=np.full((3, 3), np.nan)),
     "other points": changed(points=np.zeros((1, 7))),
     "blocks of text": changed(blocks=np.array("none")),
+    "another format": another_format,
     "text": lambda path, content: path.write_text("iter lower upper\n"),
     "array": array,
     "other archive": lambda path, content: np.savez(path, a=np.arange(3.0)),

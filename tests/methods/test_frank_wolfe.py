@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
-from smooth_cases import LAYOUTS, LOSSES, SETS, N, assert_sound, data, instance
+from smooth_cases import LAYOUTS, LOSSES, SETS, assert_sound, data, instance
 
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, OracleError
@@ -100,22 +100,6 @@ def test_against_one_monolithic_solve(method, set_name, loss):
     result, state, _ = run(problem, method, tol=tol, max_iter=3000)
     assert_sound(problem, result, optimum, tol)
     assert_combination(state, problem.simple_set, result.x)
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    c=arrays(np.float64, N, elements=st.floats(-2, 2).map(lambda v: round(v, 3))),
-    name=st.sampled_from(list(SETS)),
-    method=st.sampled_from([method for method in METHODS if method.step_size != "open_loop"]),
-)
-def test_the_nearest_point_is_the_projection(c, name, method):
-    problem = cut.Problem(Quadratic(np.eye(N), c), feasible_set=SETS[name])
-    nearest = problem.simple_set.project(c)
-    tol = 1e-2 if method.variant == "vanilla" else 1e-7
-    result = problem.solve(method, tol_abs=tol, tol=0.0)
-    assert result.status is Status.OPTIMAL
-    assert 0.5 * np.sum((result.x - nearest) ** 2) <= tol + 1e-12  # f is 1-strongly convex
-    assert result.certificate.verify().valid
 
 
 @settings(max_examples=10, deadline=None)

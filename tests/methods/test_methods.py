@@ -36,24 +36,6 @@ def test_against_one_monolithic_solve(name, method):
     assert (lower <= optimum + 1e-7 * scale).all()
 
 
-@pytest.mark.parametrize(
-    "name", ["hinge, L2", "black box, L2", "hinge, L2, 3 blocks", "hinge, box", "ball by separation"]
-)
-@pytest.mark.parametrize("method", METHODS)
-def test_limited_memory(name, method):
-    problem, optimum = formulation(name)
-    result = problem.solve(METHODS[method], tol=1e-3, max_cuts=14, max_iter=3000)
-    assert result.history.column("n_cuts").max() <= 14 + problem.risk.n_blocks
-    lower = result.history.column("lower_bound")
-    assert (np.diff(lower[np.isfinite(lower)]) >= -1e-12 * np.abs(lower[-1])).all()
-    assert result.lower_bound <= optimum + 1e-7 * abs(optimum)
-    assert result.objective >= optimum - 1e-7 * abs(optimum)
-    if problem.regularizer.lam > 0:
-        assert result.status is Status.OPTIMAL
-    verification = result.certificate.verify()
-    assert verification.valid, verification
-
-
 def test_cuts_outlive_regularizer_and_set():
     result = formulation("hinge, L2")[0].solve(tol=1e-8)
     for name in ("hinge, L1", "hinge, L2, box", "hinge, elastic net", "hinge, entropy, simplex"):
