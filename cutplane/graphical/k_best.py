@@ -355,13 +355,34 @@ def _priced(run: _Run, best: BestLabelling, earlier: list[Array], distance: int)
         if found.labelling is None or run.stops(status):
             break
         shared = [int((found.labelling == each).sum()) for each in earlier]
-        if max(shared) <= most:
-            best.offer(found.labelling)
+        best.offer(_moved_away(model, found.labelling, earlier, distance))
         if best.labelling is not None and run.is_proven(best.energy, bound, best.labelling):
             break
         low, high = (price, high) if sum(shared) > len(earlier) * most else (low, price)
         price = 2.0 * price if high == math.inf else 0.5 * (low + high)
     return bound, status
+
+
+def _moved_away(model: FactorGraph, labelling: Array, earlier: list[Array], distance: int) -> Array | None:
+    """Change one variable after the other until all distances are kept, the cheapest for its use first."""
+    x, starts = labelling.copy(), model.unary_starts[:-1]
+    for _ in range(2 * distance * len(earlier)):
+        near = [each for each in earlier if (x != each).sum() < distance]
+        if not near:
+            return x
+        use = np.zeros(model.unaries.size)
+        for each in near:
+            use += np.repeat(x == each, model.cardinalities)
+            use[starts + each] -= 1.0
+        use[starts + x] = 0.0
+        costs = changed_energies(model, x) - model.energy(x)
+        rates = np.where(use > 0.0, costs / np.maximum(use, 1.0), np.inf)
+        place = int(rates.argmin()) if rates.size else 0
+        if not rates.size or rates[place] == np.inf:
+            return None
+        u = int(np.searchsorted(model.unary_starts, place, side="right")) - 1
+        x[u] = place - starts[u]
+    return None
 
 
 def _counting(model: Any, earlier: list[Array], distance: int) -> tuple[Any, Array]:

@@ -330,10 +330,10 @@ class Reparametrization:
         from cutplane.graphical.sweeps.variable_passes import sweep_pass
 
         costs = self._layout, read_only(self._tables), self._unaries, self._messages
-        room = scratch(self._layout)
+        room, variables = scratch(self._layout), np.arange(self.model.n_variables)
         for forward in (True, False):
             if self._constant < np.inf:
-                self._constant += sweep_pass(*costs, forward, *room)
+                self._constant += sweep_pass(*costs, variables, forward, *room)
 
     def add_cluster(self, variables: tuple[int, ...]) -> bool:
         """Add a zero factor on at least three variables, linked to all factors inside it.

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.graphical.sweeps.variable_passes import (
-    marginal_of_any,
-    marginal_of_pair,
-    pull,
-    push,
-    roles,
-    scale,
-    take_minimum,
-)
+from cutplane.graphical.sweeps.variable_passes import sweep_pass
 from cutplane.runtime.compiling import NUMBERS, routine
 
 
@@ -39,7 +31,7 @@ def probe(layout, tables, unaries, messages, begin, end, size, rounds, buffer, i
             rise = 0.0
             for step in range(2 * rounds):
                 if rise < np.inf:
-                    rise += _pass(layout, tables, unaries, messages, ball, step % 2 == 0, buffer, index)
+                    rise += sweep_pass(layout, tables, unaries, messages, ball, step % 2 == 0, buffer, index)
             rises[first + state] = rise
             _copied(layout, unaries, messages, ball, saved)
 
@@ -84,43 +76,3 @@ def _copied(layout, unaries, messages, ball, saved):
                     out[place] = costs[start + x]
                 place += 1
     return out
-
-
-@routine(fastmath=NUMBERS)
-def _pass(layout, tables, unaries, messages, ball, forward, buffer, index):
-    """Do what `sweep_pass` does for some ascending variables; return the rise of the bound."""
-    starts = layout.message_starts
-    raised = 0.0
-    for i in range(ball.size):
-        u = ball[i] if forward else ball[ball.size - 1 - i]
-        begin, k = layout.unary_starts[u], layout.cardinalities[u]
-        first, last = layout.variable_starts[u], layout.variable_starts[u + 1]
-        n_sources, n_targets = 0, 0
-        for j in range(first, last):
-            link = layout.variable_links[j]
-            a = layout.link_factors[link]
-            head, end = layout.scope_starts[a], layout.scope_starts[a + 1]
-            is_source, is_target = roles(head, link, end - 1, forward)
-            n_targets += is_target
-            if is_source:
-                n_sources += 1
-                t = layout.table_starts[a]
-                if end == head + 2:
-                    ends = starts[head], starts[head + 1], starts[head + 2]
-                    marginal_of_pair(tables, t, messages, *ends, link == head, buffer)
-                else:
-                    marginal_of_any(tables, t, messages, starts, head, end - head, link - head, index, buffer)
-                pull(unaries, begin, messages, starts[link], k, buffer)
-        low = take_minimum(unaries, begin, k)
-        if low == np.inf:
-            return np.inf
-        raised += low
-        weight = 1.0 / max(n_sources, n_targets, 1)
-        for j in range(first, last):
-            link = layout.variable_links[j]
-            a = layout.link_factors[link]
-            if roles(layout.scope_starts[a], link, layout.scope_starts[a + 1] - 1, forward)[1]:
-                push(unaries, begin, messages, starts[link], k, weight)
-        if n_targets:
-            scale(unaries, begin, k, 1.0 - n_targets * weight if n_targets < n_sources else 0.0)
-    return raised

@@ -13,17 +13,17 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 
 @routine(fastmath=NUMBERS)
-def sweep_pass(layout, tables, unaries, messages, forward, buffer, index):
-    """Visit all variables in order, or in reverse; return the rise of the bound (inf: infeasible).
+def sweep_pass(layout, tables, unaries, messages, variables, forward, buffer, index):
+    """Visit ascending variables in order, or in reverse; return the rise of the bound (inf: infeasible).
 
     A visit pulls the min-marginals of the factors that earlier visits of this pass have changed, takes their
     minimum out, and pushes the rest in equal parts to the factors that have variables still to be visited.
     """
     cardinalities, unary_starts, scope_starts, _, table_starts, starts, factors, places, links = layout
-    n = cardinalities.size
+    n = variables.size
     raised = 0.0
     for i in range(n):
-        u = i if forward else n - 1 - i
+        u = variables[i] if forward else variables[n - 1 - i]
         begin, k = unary_starts[u], cardinalities[u]
         first, last = places[u], places[u + 1]
         n_sources, n_targets = 0, 0
@@ -31,7 +31,7 @@ def sweep_pass(layout, tables, unaries, messages, forward, buffer, index):
             link = links[j]
             a = factors[link]
             head, arity = scope_starts[a], scope_starts[a + 1] - scope_starts[a]
-            is_source, is_target = roles(head, link, head + arity - 1, forward)
+            is_source, is_target = _roles(head, link, head + arity - 1, forward)
             n_targets += is_target
             if is_source:
                 n_sources += 1
@@ -42,8 +42,8 @@ def sweep_pass(layout, tables, unaries, messages, forward, buffer, index):
                     marginal_of_any(
                         tables, table_starts[a], messages, starts, head, arity, link - head, index, buffer
                     )
-                pull(unaries, begin, messages, starts[link], k, buffer)
-        low = take_minimum(unaries, begin, k)
+                _pull(unaries, begin, messages, starts[link], k, buffer)
+        low = _take_minimum(unaries, begin, k)
         if low == np.inf:
             return np.inf
         raised += low
@@ -51,10 +51,10 @@ def sweep_pass(layout, tables, unaries, messages, forward, buffer, index):
         for j in range(first, last):
             link = links[j]
             a = factors[link]
-            if roles(scope_starts[a], link, scope_starts[a + 1] - 1, forward)[1]:
-                push(unaries, begin, messages, starts[link], k, weight)
+            if _roles(scope_starts[a], link, scope_starts[a + 1] - 1, forward)[1]:
+                _push(unaries, begin, messages, starts[link], k, weight)
         if n_targets:
-            scale(unaries, begin, k, 1.0 - n_targets * weight if n_targets < n_sources else 0.0)
+            _scale(unaries, begin, k, 1.0 - n_targets * weight if n_targets < n_sources else 0.0)
     return raised
 
 
@@ -118,7 +118,7 @@ def pair_costs(layout, tables, messages, pairs, starts):
 
 
 @routine(fastmath=NUMBERS)
-def roles(first, link, last, forward):
+def _roles(first, link, last, forward):
     """Return whether earlier visits of the pass change the factor of a link, and whether later ones do."""
     return (link > first, link < last) if forward else (link < last, link > first)
 
@@ -127,7 +127,7 @@ def roles(first, link, last, forward):
 
 
 @routine(fastmath=NUMBERS)
-def pull(unaries, begin, messages, start, k, marginal):
+def _pull(unaries, begin, messages, start, k, marginal):
     """Move a min-marginal from a factor to its variable; inf is copied instead."""
     begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
     for x in range(k):
@@ -136,7 +136,7 @@ def pull(unaries, begin, messages, start, k, marginal):
 
 
 @routine(fastmath=NUMBERS)
-def push(unaries, begin, messages, start, k, weight):
+def _push(unaries, begin, messages, start, k, weight):
     """Add a part of the costs of a variable to one of its factors."""
     begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
     for x in range(k):
@@ -144,7 +144,7 @@ def push(unaries, begin, messages, start, k, weight):
 
 
 @routine(fastmath=NUMBERS)
-def take_minimum(unaries, begin, k):
+def _take_minimum(unaries, begin, k):
     """Take the minimum out of the costs of a variable, and return it."""
     begin, k = np.uint64(begin), np.uint64(k)
     low = np.inf
@@ -157,7 +157,7 @@ def take_minimum(unaries, begin, k):
 
 
 @routine(fastmath=NUMBERS)
-def scale(unaries, begin, k, kept):
+def _scale(unaries, begin, k, kept):
     """Multiply the costs of a variable by the part that it keeps."""
     begin, k = np.uint64(begin), np.uint64(k)
     for x in range(k):
