@@ -8,6 +8,7 @@ from scipy import sparse
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError, NotConvexError
 from cutplane.losses import Absolute, Hinge, Huber, Logistic, Quantile, Squared, SquaredHinge
+from cutplane.recognition.losses import Curve, fit
 
 RNG = np.random.default_rng(5)
 M, N = 40, 4
@@ -101,6 +102,7 @@ ROWS = {
         "MulticlassRisk(Softmax(), 40 x 4 dense",
     ),
     "no name": (cp.sum(cp.maximum(R, -0.5 * R, 3 * R - 1)) + RIDGE, "PiecewiseLoss("),
+    "no common image": (cp.sum(cp.maximum(F - T, 2 * F - COSTS)) + RIDGE, "risk: CvxpyRisk("),
     "one-sided": (cp.sum(cp.pos(F - T)) + RIDGE, "PiecewiseLoss("),
 }
 OTHERS = {
@@ -254,6 +256,11 @@ def test_the_unit_of_the_data_does_not_matter(size, data_size):
         assert model.problem.risk.loss == expected
         W.save_value(RNG.standard_normal(N) * size / data_size)
         assert model.objective(model.entries()) == pytest.approx(float(loss.value), rel=1e-9, abs=0.0)
+
+
+def test_a_function_that_is_not_convex_is_no_loss():
+    concave = Curve(np.zeros(1), np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]))
+    assert not concave.is_convex and fit(concave, np.ones(M), np.ones(M), np.zeros(M)) is None
 
 
 def test_a_deep_copy_is_solved_apart():

@@ -9,8 +9,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from covering import covering
-from regularizer_cases import CENTRE, DIM, FACTOR, REGULARIZERS, RNG, W
+from regularizer_cases import DIM, FACTOR, REGULARIZERS, RNG, W
 from scipy import sparse
+from set_cases import SETS
 
 from cutplane.exceptions import InvalidInputError, MissingCapabilityError, NotConvexError
 from cutplane.losses import Hinge, Logistic, Squared, SquaredHinge
@@ -34,38 +35,16 @@ from cutplane.risks.examples import bias_slopes
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.sets import (
     Box,
-    CappedSimplex,
-    CvxpySet,
-    L1Ball,
-    L2Ball,
-    LinfBall,
     NonnegativeOrthant,
-    Polyhedron,
     Simplex,
     WholeSpace,
 )
 from cutplane.testing import check_regularizer
 
-SETS = {
-    "whole": WholeSpace(),
-    "box": Box(-1.0, 2.0),
-    "box off zero": Box([0.5, -3, -1, 0, 1], [4, -2, 3, 0, 1.5]),
-    "half-open box": Box([-np.inf, -1, 0, -np.inf, 0.2], [1, np.inf, 2, np.inf, np.inf]),
-    "orthant": NonnegativeOrthant(),
-    "linf": LinfBall(0.5, CENTRE),
-    "simplex": Simplex(),
-    "wide simplex": Simplex(radius=3.0),
-    "capped": CappedSimplex(0.3),
-    "capped, vectors": CappedSimplex([0.5, 0.0, 0.1, 0.3, 0.6]),
-    "l1 ball": L1Ball(1.5, CENTRE),
-    "l2 ball": L2Ball(1.5, CENTRE),
-    "polyhedron": Polyhedron(np.vstack([np.eye(DIM), -np.eye(DIM)]), np.ones(10)),
-    "intersection": Box(-1, 1) & L2Ball(1.0),
-    "cvxpy set": CvxpySet([cp.norm(W, 2) <= 1], W),
-}
-BOXES = {"whole", "box", "box off zero", "half-open box", "orthant", "linf"}
+BOXES = {"whole", "box", "box, vectors", "half-open box", "orthant", "linf"}
 SIMPLICES = {"simplex", "wide simplex", "capped", "capped, vectors"}
-BALLS = {"l1 ball", "l2 ball"}
+BALLS = {"l1", "l2"}
+SETS = {name: SETS[name] for name in (*BOXES, *SIMPLICES, *BALLS, "polyhedron", "intersection", "cvxpy")}
 CLOSED = {
     "l2, weights": BOXES,
     "l1": BOXES | SIMPLICES,
@@ -217,7 +196,7 @@ def test_a_budget_tightens_a_wide_box():
 @each_regularizer
 def test_a_regularizer_keeps_its_word(regularizer):
     """Value, cvxpy form, subgradients, lines, forms and units agree."""
-    sets = [SETS["orthant"]] if domain(regularizer) else [SETS["box off zero"], SETS["whole"]]
+    sets = [SETS["orthant"]] if domain(regularizer) else [SETS["box, vectors"], SETS["whole"]]
     assert check_regularizer(regularizer, DIM, feasible_sets=sets, n_points=8)
     assert np.isfinite(regularizer.subgradient(np.zeros(DIM))).all()
 

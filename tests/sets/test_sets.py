@@ -122,6 +122,18 @@ def test_projection_on_a_capped_simplex_meets_its_optimality_conditions(feasible
         assert z[full].min(initial=np.inf) >= z[empty & (caps > 0)].max(initial=-np.inf)
 
 
+@pytest.mark.parametrize("kind", [L1Ball, L2Ball])
+def test_projections_on_a_ball_far_from_zero_violate_nothing(kind):
+    ball = kind(1.0, np.full(DIM, 1e9))
+    assert [ball.violation(ball.project(1e9 + z)) for z in points(3)] == [0.0] * 6
+
+
+def test_the_sum_of_a_long_projection_is_exact_up_to_two_last_bits():
+    n = 200_000
+    z = np.random.default_rng(0).random(n) / n
+    assert abs(Simplex().project(z).sum() - 1.0) <= 4.5e-16
+
+
 def test_projection_keeps_the_digits_next_to_a_huge_entry():
     x = CappedSimplex(0.5, dim=4).project(np.array([1e20, 3.0, 3.2, -1e20]))
     np.testing.assert_allclose(x, [0.5, 0.15, 0.35, 0.0], atol=1e-15)
@@ -261,6 +273,12 @@ def test_intersection_is_both(feasible_set):
     assert both.linear_form(DIM) is None
     x = nearest(both, np.full(DIM, 3.0))
     assert both.violation(x) < 1e-5
+
+
+def test_restoration_changes_coordinates_inside_their_bounds():
+    """A step along the whole row would be lost in the second coordinate, which is at its bound."""
+    both = Box(0, 5, dim=2) & Polyhedron([[1.0, 100.0]], [1.0])
+    np.testing.assert_allclose(both.restore(np.array([2.0, 0.0])), [1.0, 0.0], atol=1e-14)
 
 
 def test_intersection_with_separators_splits_into_its_parts():
