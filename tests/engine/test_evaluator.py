@@ -1,6 +1,7 @@
 """Answers of oracles: their shapes, their numbers, and images that are combined or computed anew."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import cutplane as cut
 from cutplane.engine.evaluator import Evaluator, Point, _drift
 from cutplane.exceptions import OracleError
 from cutplane.proof.rounding import EPS
+from cutplane.stopping import Stop
 
 INF = math.inf
 X = np.array([1.0, -2.0])
@@ -120,6 +122,15 @@ def test_images_are_computed_anew_when_they_have_drifted(drift, combined):
     assert middle.objective == pytest.approx(start.objective)
     if combined:
         assert middle.drift == pytest.approx(drift + 2.0 * EPS, rel=1e-10)
+
+
+def test_a_proof_is_confirmed_for_the_best_point_computed_again():
+    loop = imaged().problem.iterate(cut.BMRM())
+    list(loop)
+    run, best = loop.process.run, loop.process.run.best
+    run.replace_best(replace(best, objective=best.objective * (1.0 + 1e-13), drift=1e-13))
+    loop.process.confirm(Stop(cut.Status.OPTIMAL, "closed"))
+    assert (run.best.objective, run.best.drift) == (run.problem.objective(best.x), EPS)
 
 
 def test_between_two_points_lies_their_mixture():

@@ -9,6 +9,7 @@ import cutplane as cut
 from cutplane.linear import CoordinateDescent, PathTracking, lam_max
 from cutplane.losses import Hinge, Huber, ModifiedHuber, Pieces, ScalarLoss, Squared, SquaredHinge
 from cutplane.tracking.cholesky import CholeskyFactor
+from cutplane.tracking.l1_path import L1Path
 
 
 class Lopsided(ScalarLoss):
@@ -100,6 +101,15 @@ def test_ties_and_dependent_columns(loss, intercept):
         assert path.result.status == "OPTIMAL", (seed, path.result)
         assert path.gaps.max() < 1e-10
         assert max(path.gap(lam) for lam in np.geomspace(path.knots[0], path.knots[-1], 7)) < 1e-10
+
+
+def test_a_solution_with_rounding_errors_is_corrected():
+    path = L1Path(cut.Problem(problem(Huber(0.5)).risk, cut.L1(1e-3, [1.0] * 8 + [0.0])))
+    path.advance(12)
+    x = path.x.copy()
+    path.x[path.index] += 1e-7
+    path._correct()
+    assert np.abs(path.x - x).max() < 1e-13 and not path._has_drifted
 
 
 def test_end_of_the_path():

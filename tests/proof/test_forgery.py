@@ -183,6 +183,19 @@ def test_a_point_outside_the_set(name, step):
     is_refused(replace(proof, x=x, upper_bound=problem.objective(x), risk_value=value))
 
 
+def test_an_idle_steep_row_lends_no_tolerance():
+    """A row that is not in use is not asked for, and must not be what others are compared with."""
+    problem = PROBLEMS["black box"]
+    proof = problem.solve(cut.BMRM(), max_iter=3).certificate
+    highest = int(np.argmax(proof.offsets))
+    slopes = proof.slopes.copy()
+    slopes[highest] = 0.0
+    flat = replace(proof, slopes=slopes, multipliers=np.eye(len(slopes))[highest])
+    flat = replace(flat, lower_bound=min(float(proof.offsets[highest]), proof.upper_bound))
+    is_refused(flat)
+    is_refused(with_row(flat, np.full(5, 1e12), -1e30, -1, 0, 0.0))
+
+
 def small_bundle(name, n_blocks=1):
     risk = cut.LinearRisk(X, y, cut.losses.Hinge(), blocks=n_blocks)
     regularizer, feasible_set = PROBLEMS[name].regularizer, PROBLEMS[name].feasible_set
