@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import (
+    EnergyLattice,
     FactorArrays,
     as_cardinalities,
     as_costs,
@@ -22,7 +23,7 @@ from cutplane.graphical.factors import (
     as_energies,
     as_list,
     check_range,
-    common_unit,
+    energy_lattice,
     finite_sizes,
     from_list,
     from_pairs,
@@ -185,10 +186,11 @@ class FactorGraph:
         return float(np.median(sizes)) if sizes.size else 0.0
 
     @cached_property
-    def energy_unit(self) -> float:
-        """A number of which all energies are multiples; 0 if none is known."""
+    def energy_lattice(self) -> EnergyLattice:
+        """An offset and a unit, from which all energies differ by integers times the unit."""
+        blocks = [(self.unaries, self.unary_starts[:-1]), (self.tables, self.table_starts)]
         constants = np.append(self._rest.constant, self.constant)
-        return common_unit(constants, self.unaries, self.tables, self._rest.values)
+        return energy_lattice(constants, blocks, self._rest.values)
 
     def unary(self, u: int) -> Array:
         """Return the costs of the states of variable u."""

@@ -344,6 +344,46 @@ def common_unit(*costs: Array) -> float:
     return unit / denominator
 
 
-def rounded_up(bound: float, unit: float) -> float:
-    """Return the least multiple of `unit` that is at least `bound`; the bound itself if `unit` is 0."""
-    return math.ceil(bound / unit) * unit if unit > 0.0 and math.isfinite(bound) else bound
+class EnergyLattice(NamedTuple):
+    """All finite energies are in ``offset + unit * Z``; nothing is stated about them if `unit` is 0."""
+
+    unit: float = 0.0
+    offset: float = 0.0
+
+    def rounded_up(self, bound: float) -> float:
+        """Return the least number of the lattice that is at least `bound`; `bound` itself without a unit."""
+        if self.unit == 0.0 or not math.isfinite(bound):
+            return bound
+        return self.offset + math.ceil((bound - self.offset) / self.unit) * self.unit
+
+
+def energy_lattice(constants: Array, blocks: Sequence[tuple[Array, Array]], others: Array) -> EnergyLattice:
+    """Return the lattice of sums of the constants, an entry of each block, and some of the others.
+
+    Entries of a block are equal modulo the unit. For example, energies of 100 pairs with costs -1 and 1 are
+    even numbers.
+
+    Parameters
+    ----------
+    constants : ndarray
+    blocks : sequence of (costs, starts)
+        Blocks of costs by their starts; a start that is given twice stands for two blocks.
+    others : ndarray
+    """
+    fine = common_unit(constants, *(costs for costs, _ in blocks), others)
+    if fine == 0.0 or others.size or not np.isfinite(constants).all():
+        return EnergyLattice(fine)
+    unit, offset = 0, sum(round(constant / fine) for constant in constants.tolist())
+    for costs, starts in blocks:
+        if not starts.size:
+            continue
+        distinct, counts = np.unique(starts, return_counts=True)
+        finite = np.isfinite(costs)
+        whole = np.rint(np.where(finite, costs, 0.0) / fine).astype(np.int64)
+        least = np.minimum.reduceat(np.where(finite, whole, np.iinfo(np.int64).max), distinct)
+        least = np.where(np.logical_or.reduceat(finite, distinct), least, 0)
+        sizes = np.diff(np.append(distinct, costs.size))
+        above = np.where(finite, whole - np.repeat(least, sizes), 0)
+        unit = math.gcd(unit, int(np.gcd.reduce(above)))
+        offset += sum(n * k for n, k in zip(counts.tolist(), least.tolist(), strict=True))
+    return EnergyLattice(unit * fine, (offset % unit) * fine) if unit else EnergyLattice()

@@ -15,7 +15,7 @@ from cutplane.engine.driver import Driver, Standing, Turn
 from cutplane.engine.history import History
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
-from cutplane.graphical.factors import finite_sizes, has_penalties, rounded_up
+from cutplane.graphical.factors import finite_sizes, has_penalties
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.shifting import bound_of_minimum, shifted, without_penalties
 from cutplane.pieces.validation import Array, as_scalar
@@ -355,9 +355,9 @@ class MapState(BestLabelling):
 
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up where energies have a unit."""
-        unit, rounding = self.model.energy_unit, _ROUNDING * abs(bound)
-        if rounding < 1e-3 * unit:
-            bound = max(bound, rounded_up(bound - max(rounding, _ROUNDING * unit), unit))
+        lattice, rounding = self.model.energy_lattice, _ROUNDING * abs(bound)
+        if rounding < 1e-3 * lattice.unit:
+            bound = max(bound, lattice.rounded_up(bound - max(rounding, _ROUNDING * lattice.unit)))
         self.bound = max(self.bound, min(bound, self.energy))
 
 

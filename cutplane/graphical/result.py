@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.factors import rounded_up
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Verification
 from cutplane.result import BaseResult, SpecialCertificate
@@ -193,7 +192,7 @@ def _kept(result: MAPResult, model: FactorGraph) -> float:
     if result.proof is None:
         return -math.inf
     bound = result.proof.restated(model).certified_bound()
-    return rounded_up(bound, model.energy_unit) if math.isfinite(bound) else bound
+    return model.energy_lattice.rounded_up(bound)
 
 
 def _again(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:

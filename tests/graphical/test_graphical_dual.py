@@ -14,7 +14,7 @@ from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.dual.proposals import grown_sets, squares, triangles, triplets_of
 from cutplane.graphical.exact.elimination import eliminate
-from cutplane.graphical.factors import rounded_up
+from cutplane.graphical.factors import EnergyLattice
 from cutplane.graphical.grids import potts, spin_glass
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
@@ -319,19 +319,39 @@ def test_a_forbidden_state_has_no_better_labelling(seed):
 
 
 @pytest.mark.parametrize(
-    ("costs", "unit"),
+    ("costs", "unit", "offset"),
     [
-        ([2.0, 4.0], 2.0),
-        ([0.5, 1.75], 0.25),
-        ([0.1, 0.3], 0.0),
-        ([0.1, 0.2], 0.1),
-        ([0.0, 0.0], 0.0),
-        ([np.inf, -3.0], 3.0),
-        ([1e300, 1.0], 0.0),
+        ([2.0, 4.0], 2.0, 0.0),
+        ([0.5, 1.75], 1.25, 0.5),
+        ([0.1, 0.3], 0.0, 0.0),
+        ([0.1, 0.2], 0.1, 0.0),
+        ([0.0, 0.0], 0.0, 0.0),
+        ([np.inf, -3.0], 0.0, 0.0),
+        ([1e300, 1.0], 0.0, 0.0),
+        ([-1.0, 3.0], 4.0, 3.0),
     ],
 )
-def test_the_unit_of_the_energies(costs, unit):
-    assert GraphicalModel([2], [((0,), costs)]).energy_unit == unit
+def test_the_lattice_of_the_energies(costs, unit, offset):
+    assert GraphicalModel([2], [((0,), costs)]).energy_lattice == (unit, offset)
+
+
+@given(st.integers(0, 2**32))
+def test_all_energies_are_in_the_lattice(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 4)
+    size, base = rng.choice([0.5, 1.0, 3.0], 2)
+    pairs = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    shared = base + size * rng.integers(-2, 3, (3, 3))
+    factors = [(pair, shared[: sizes[pair[0]], : sizes[pair[1]]]) for pair in pairs]
+    factors += [((u,), np.where(rng.random(sizes[u]) < 0.1, np.inf, base)) for u in range(4)]
+    model = GraphicalModel(sizes, factors, constant=base)
+    lattice = model.energy_lattice
+    energies = model.energies(np.stack(np.unravel_index(range(np.prod(sizes)), sizes), axis=1))
+    energies = energies[np.isfinite(energies)]
+    if lattice.unit:
+        assert (np.mod(energies - lattice.offset, lattice.unit) == 0.0).all()
+        assert lattice.unit >= size * (np.unique(energies).size > 1)
+        assert all(lattice.rounded_up(energy - 0.3 * lattice.unit) == energy for energy in energies)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +359,8 @@ def test_the_unit_of_the_energies(costs, unit):
     [(1.2, 1.0, 2.0), (2.0, 1.0, 2.0), (-0.6, 0.5, -0.5), (1.2, 0.0, 1.2), (np.inf, 1.0, np.inf)],
 )
 def test_rounding_up(bound, unit, expected):
-    assert rounded_up(bound, unit) == expected
+    assert EnergyLattice(unit).rounded_up(bound) == expected
+    assert EnergyLattice(unit, 0.25).rounded_up(bound) >= bound
 
 
 def test_integral_costs_are_proven_by_rounding():

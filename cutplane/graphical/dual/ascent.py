@@ -10,7 +10,6 @@ import numpy as np
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.dual.proposals import ClusterProposals
 from cutplane.graphical.factor_graph import BestLabelling
-from cutplane.graphical.factors import rounded_up
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
@@ -135,7 +134,7 @@ class ClusterAscent:
         is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.best.labelling is None
         if self._floor < math.inf and is_due:
             self._improve()
-        self.bound = max(self.bound, min(rounded_up(self._floor, self.model.energy_unit), self.best.energy))
+        self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:
         """Add clusters and return what they are, "sweep" if there are none."""
@@ -168,9 +167,8 @@ class ClusterAscent:
         room = self.best.energy - self._floor
         if not self._is_late() and room <= self._fixed_at:
             self._fixed_at = 0.9 * room
-            room += (
-                1e-9 * max(self.model.typical_cost, abs(self.best.energy)) - 0.999 * self.model.energy_unit
-            )
+            accuracy = 1e-9 * max(self.model.typical_cost, abs(self.best.energy))
+            room += accuracy - 0.999 * self.model.energy_lattice.unit
             room += self.reparametrization.rounding
             for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
                 self.reparametrization.forbid(u, state)

@@ -94,7 +94,7 @@ class _Incumbent(BestLabelling):
     @property
     def unit(self) -> float:
         """A number of which all energies are multiples; 0 if rounding errors hide it."""
-        unit = self.model.energy_unit
+        unit = self.model.energy_lattice.unit
         return unit if self.rounding < 1e-3 * unit else 0.0
 
     @property
