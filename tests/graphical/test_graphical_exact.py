@@ -1,5 +1,8 @@
 """Forests, elimination, reduction and branch and bound against looking at all labellings."""
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -319,16 +322,20 @@ def test_a_node_has_the_energies_of_the_model_and_is_undone(seed, hard, steps):
         if bound == np.inf:
             break
     allowed = [set(node.alive[network.block_starts[u] :][: node.counts[u]].tolist()) for u in range(5)]
-    messages = node.values[model.unaries.size :]
-    starts = np.concatenate([[0], np.cumsum(model.cardinalities[model.scopes])])
+    starts, idle = network.block_starts, network.block_starts[5 + network.scopes.size :]
     for labelling in np.ndindex(*model.cardinalities):
         energy = model.energy(labelling)
         if bound == np.inf or energy == np.inf or any(x not in allowed[u] for u, x in enumerate(labelling)):
             continue
-        moved = sum(messages[starts[link] + labelling[u]] for link, u in enumerate(model.scopes))
-        tables = energy - model.constant - sum(model.unary(u)[x] for u, x in enumerate(labelling))
         costs = sum(node.values[model.unary_starts[u] + x] for u, x in enumerate(labelling))
-        assert bound + costs + tables + moved == pytest.approx(energy, abs=1e-9)
+        for a in np.flatnonzero(node.values[idle[: network.table_starts.size]] == 0.0).tolist():
+            links = range(network.scope_starts[a], network.scope_starts[a + 1])
+            place = sum(labelling[network.scopes[link]] * network.strides[link] for link in links)
+            costs += network.tables[network.table_starts[a] + place]
+            costs += sum(node.values[starts[5 + link] + labelling[network.scopes[link]]] for link in links)
+            if network.added_starts[a] >= 0:
+                costs += node.values[network.added_starts[a] + place]
+        assert bound + costs == pytest.approx(energy, abs=1e-9)
         assert energy >= bound - 1e-9
     undo(network, node, top)
     for array, old in zip((node.values, node.counts), (before[0], before[2]), strict=True):
@@ -392,3 +399,82 @@ def test_search_is_repeatable_and_takes_what_it_is_given():
     assert tightened.finished and tightened.energy == pytest.approx(first.energy)
     with pytest.raises(InvalidInputError, match="one of this model"):
         search(spin_glass(2, 2, seed=0), reparametrization=rep)
+
+
+def third_order(rng, n=9, count=30, integers=True):
+    """Random factors of two to four variables with three states, of which many share pairs."""
+    factors = []
+    for _ in range(count):
+        scope = np.sort(rng.permutation(n)[: rng.integers(2, 5)]).tolist()
+        table = rng.integers(0, 4, (2,) * len(scope)) if integers else rng.random((2,) * len(scope))
+        factors.append((scope, np.where(rng.random(table.shape) < 0.05, np.inf, table)))
+    return GraphicalModel(np.full(n, 2), factors)
+
+
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("seed", range(30))
+def test_search_of_third_order_models(seed):
+    rng = np.random.default_rng(seed)
+    model = third_order(rng, integers=bool(seed % 2))
+    best, tree = Incumbent(model), Branching(model)
+    tree.run(best)
+    assert tree.finished
+    assert_solves(model, best.labelling, best.energy)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_a_node_is_below_the_least_energy_that_it_leaves(seed):
+    """Random decisions, so that factors with two free variables are added to tables of pairs, and undone."""
+    rng = np.random.default_rng(seed)
+    model = third_order(rng, integers=bool(seed % 2))
+    network, node = root(model)
+    added = 0
+    for _ in range(6):
+        evidence = {}
+        for u in rng.permutation(model.n_variables)[: rng.integers(2, 7)].tolist():
+            evidence[u] = int(rng.integers(2))
+            if node.counts[u] < 2 and node.alive[network.block_starts[u]] != evidence[u]:
+                break
+            restrict(network, node, u, evidence[u], True)
+            node.tops[2] += 1
+            bound = propagate(network, node, model.constant, np.inf, 3, 0.0)
+            least = model.condition(evidence).brute_force()[1]
+            assert bound <= least + 1e-9
+            if np.isinf(bound):
+                break
+        added += node.values[network.added_starts[network.added_starts >= 0]].sum()
+        undo(network, node, 0)
+        node.dirty[:] = node.stale[:] = True
+    assert added > 0.0 and not np.isinf(node.values[: model.unaries.size]).any()
+
+
+def test_clauses_of_one_pair_are_bounded_by_their_sum():
+    """All four clauses of (x, y), each with a third variable: one is violated if the latter are fixed."""
+    factors = []
+    for z, (x, y) in enumerate(np.ndindex(2, 2), start=2):
+        table = np.zeros((2, 2, 2))
+        table[x, y, 0] = 1.0
+        factors.append(((0, 1, z), table))
+    network, node = root(GraphicalModel(np.full(6, 2), factors))
+    for z in range(2, 6):
+        restrict(network, node, z, 0, True)
+    assert propagate(network, node, 0.0, np.inf, 5, 0.0) == pytest.approx(1.0)
+
+
+INTERPRETED = """
+import numpy as np
+from cutplane.graphical import GraphicalModel
+for seed in range(3):
+    rng = np.random.default_rng(seed)
+    factors = [(rng.permutation(7)[:3].tolist(), rng.integers(0, 4, (2, 2, 2))) for _ in range(14)]
+    model = GraphicalModel([2] * 7, factors)
+    energies = [model.map(method).energy for method in ("search", "dual", "primal", "auto", "elimination")]
+    assert min(energies) == energies[0] == energies[3] == energies[4] == model.brute_force()[1], energies
+"""
+
+
+def test_the_methods_need_no_compilation(tmp_path):
+    """As in the first minute after an installation, when nothing is in the cache of compiled routines."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "CUTPLANE_COMPILE": "never"}
+    run = subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -143,7 +143,8 @@ class Branching:
         carries a cost to the variable and one back, by an addition to the cost and one to the message.
         """
         passes = self._root_passes + _PASSES * (int(self._tree.at[_DEEPEST]) + 2)
-        return 2 * passes * (2 * self.model.n_variables + 4 * self.model.n_links)
+        n_links = self._network.scopes.size
+        return 2 * passes * (2 * self.model.n_variables + 4 * n_links) + 2 * n_links
 
     def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
         """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
@@ -346,16 +347,16 @@ def _branch(network, node, tree, bound):
             state, least, second = x, cost, least
         elif cost < second:
             second = cost
-    i, depth = at[_OPEN], at[_DEPTH]
+    i, depth, expected = at[_OPEN], at[_DEPTH], max(tree.bounds[_EXPECTED], bound)
     tree.open[i, 0], tree.open[i, 1], tree.open[i, 2], tree.open[i, 3] = node.tops[1], depth, u, state
-    tree.open_bounds[i, 0], tree.open_bounds[i, 1] = bound, bound + second
+    tree.open_bounds[i, 0], tree.open_bounds[i, 1] = bound, max(bound + second, expected)
     at[_OPEN] += 1
     tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 1
     at[_DEPTH] += 1
     at[_DEEPEST] = max(at[_DEEPEST], at[_DEPTH])
     node.tops[2] += 1
     restrict(network, node, u, state, True)
-    tree.bounds[_HERE] = tree.bounds[_EXPECTED] = bound
+    tree.bounds[_HERE], tree.bounds[_EXPECTED] = bound, expected
 
 
 @routine

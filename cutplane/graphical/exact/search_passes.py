@@ -1,8 +1,15 @@
 """Soft arc consistency of the nodes of a branch and bound search, undone by a trail; compiled.
 
-A node is one array `values`: the unary costs of all variables, then the messages of all links; together with
-the tables of the model they make the reparametrised costs, all of them >= 0 beside a constant, the bound of
-the node. States that are out have infinite unary costs; those still in are listed in `alive`.
+A node is one array `values`: the unary costs of all variables, the messages of all links, and costs that are
+added to tables of pairs. Together with the tables of the model they are the reparametrised costs, all >= 0
+except for a constant, the bound of the node. Removed states have infinite unary costs; the others are listed
+in `alive`.
+
+A factor of three or more variables of which two are free is added to the table of this pair, because several
+factors of a pair bound less than their sum: the clauses (a or b), (a or not b), (not a or b) and (not a or
+not b) have fractional marginals without a cost, but their sum costs 1 everywhere (Sanchez, de Givry and
+Schiex 2008, doi:10.1007/s10601-007-9029-3). A factor without costs is idle, because its variables would pass
+it costs for nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +30,11 @@ would raise the bound by no more than that."""
 class Network(NamedTuple):
     """A graphical model as the passes take it, the tables all >= 0.
 
-    The unary costs of each variable, then the messages of each link begin in the values of a node at its
-    entry of `block_starts`. The links of variable u are those of `near_links` from ``near_starts[u]`` on; the
-    rest is as in `GraphicalModel`.
+    The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
+    messages of each link, for each factor whether it is idle, and costs added to each pair. The links of
+    variable u are those of `near_links` from ``near_starts[u]`` on. The variables (0, 1), (0, 2), ... of
+    factor a have the pairwise factors ``slots[slot_starts[a]:]``, -1 for none; ``added_starts[a]`` is where
+    the costs added to factor a begin, -1 for none. The rest is as in `GraphicalModel`.
     """
 
     block_starts: Array
@@ -38,6 +47,9 @@ class Network(NamedTuple):
     near_starts: Array
     near_links: Array
     unaries: Array
+    slot_starts: Array
+    slots: Array
+    added_starts: Array
 
 
 class Node(NamedTuple):
@@ -70,23 +82,43 @@ class Node(NamedTuple):
 
 def root(model: FactorGraph) -> tuple[Network, Node]:
     """Return the network and the root node of a model whose costs are all >= 0."""
-    n, links = model.n_variables, model.n_links
-    block_starts = _starts(np.concatenate([model.cardinalities, model.cardinalities[model.scopes]]))
-    blocks = block_starts.size - 1
+    n, ks = model.n_variables, model.cardinalities
+    pairs, slot_starts, slots = _slots(model)
+    is_new = pairs[:, 2] < 0
+    n_factors = model.n_factors + int(is_new.sum())
+    pairs[is_new, 2] = np.arange(model.n_factors, n_factors)
+    slots[slots >= 0] = pairs[slots[slots >= 0], 2]
+    new = pairs[is_new]
+    scopes = np.concatenate([model.scopes, new[:, :2].ravel()])
+    scope_starts = np.concatenate(
+        [model.scope_starts, model.scope_starts[-1] + 2 * np.arange(1, 1 + len(new))]
+    )
+    arities = np.diff(scope_starts)
+    links, sizes = scopes.size, ks[pairs[:, 0]] * ks[pairs[:, 1]]
+    blocks = [ks, ks[scopes], np.ones(n_factors, dtype=np.int64), sizes]
+    block_starts = _starts(np.concatenate(blocks))
+    added_starts = np.full(n_factors, -1)
+    added_starts[pairs[:, 2]] = block_starts[n + links + n_factors : -1]
+    zeros = np.zeros(sizes[is_new].max(initial=0))  # the table of all new pairs
     network = Network(
         block_starts=block_starts,
-        scope_starts=model.scope_starts,
-        scopes=model.scopes,
-        strides=model.strides,
-        table_starts=model.table_starts,
-        tables=model.tables,
-        link_factors=np.repeat(np.arange(model.n_factors), model.arities),
-        near_starts=_starts(np.bincount(model.scopes, minlength=n)),
-        near_links=np.argsort(model.scopes, kind="stable"),
+        scope_starts=scope_starts,
+        scopes=scopes,
+        strides=np.concatenate(
+            [model.strides, np.stack([ks[new[:, 1]], np.ones_like(new[:, 1])], axis=1).ravel()]
+        ),
+        table_starts=np.append(model.table_starts, np.full(len(new), model.tables.size)),
+        tables=np.append(model.tables, zeros),
+        link_factors=np.repeat(np.arange(n_factors), arities),
+        near_starts=_starts(np.bincount(scopes, minlength=n)),
+        near_links=np.argsort(scopes, kind="stable"),
         unaries=model.unaries,
+        slot_starts=np.append(slot_starts, np.full(len(new), -1)),
+        slots=slots,
+        added_starts=added_starts,
     )
     finite = np.isfinite(model.unaries)
-    states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], model.cardinalities)
+    states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], ks)
     alive = np.zeros(model.unaries.size, dtype=np.int64)
     counts = np.zeros(n, dtype=np.int64)
     for u in range(n):
@@ -94,25 +126,57 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         kept = states[begin:end][finite[begin:end]]
         alive[begin : begin + kept.size] = kept
         counts[u] = kept.size
+    values = np.concatenate([model.unaries, np.zeros(block_starts[-1] - model.unaries.size)])
+    values[block_starts[n + links + model.n_factors : n + links + n_factors]] = 1.0
     node = Node(
-        values=np.concatenate([model.unaries, np.zeros(block_starts[-1] - model.unaries.size)]),
+        values=values,
         alive=alive,
         counts=counts,
         dirty=np.ones(n, dtype=bool),
         weights=np.zeros(n),
-        stamps=np.full(n + links, -1),
+        stamps=np.full(block_starts.size - 1, -1),
         trail=np.empty(4 * int(block_starts[-1])),
-        trail_blocks=np.empty(4 * blocks, dtype=np.int64),
+        trail_blocks=np.empty(4 * block_starts.size, dtype=np.int64),
         tops=np.zeros(3, dtype=np.int64),
-        low=np.empty(model.cardinalities.max(initial=0)),
-        digits=np.zeros(model.arities.max(initial=0), dtype=np.int64),
+        low=np.empty(ks.max(initial=0)),
+        digits=np.zeros(arities.max(initial=0), dtype=np.int64),
         work=np.zeros(1),
-        free=np.add.reduceat(counts[model.scopes] > 1, model.scope_starts[:-1], dtype=np.int64)
+        free=np.add.reduceat(counts[scopes] > 1, scope_starts[:-1], dtype=np.int64)
         if links
         else np.zeros(0, dtype=np.int64),
         stale=np.ones(links, dtype=bool),
     )
     return network, node
+
+
+def _slots(model: FactorGraph) -> tuple[Array, Array, Array]:
+    """Return pairs of variables that are in several factors, and those of each factor.
+
+    The pairs are those of some factor of three or more variables; they are given with the factor of the pair,
+    -1 if there is none. Then where the pairs of each factor begin in a list of them, -1 for none.
+    """
+    n, starts, arities = model.n_variables, model.scope_starts[:-1], model.arities
+    slot_starts = np.full(model.n_factors, -1)
+    codes, size = [], 0
+    for arity in np.unique(arities[arities > 2]).tolist():
+        factors = np.flatnonzero(arities == arity)
+        scopes = model.scopes[starts[factors, None] + np.arange(arity)]
+        first, second = np.triu_indices(arity, 1)
+        slot_starts[factors] = size + first.size * np.arange(factors.size)
+        codes.append((scopes[:, first] * n + scopes[:, second]).ravel())
+        size += codes[-1].size
+    two = np.flatnonzero(arities == 2)
+    pair_codes = model.scopes[starts[two]] * n + model.scopes[starts[two] + 1]
+    higher = np.concatenate([*codes, np.empty(0, dtype=np.int64)])
+    distinct, which, counts = np.unique(higher, return_inverse=True, return_counts=True)
+    numbers = np.full(distinct.size, -1)
+    order = np.searchsorted(distinct, pair_codes)
+    is_given = np.append(distinct, -1)[order] == pair_codes
+    numbers[order[is_given]] = two[is_given]
+    used = (counts > 1) | (numbers >= 0)
+    renumbered = np.where(used, np.cumsum(used) - 1, -1)
+    pairs = np.stack([distinct // max(n, 1), distinct % max(n, 1), numbers], axis=1)[used]
+    return pairs, slot_starts, renumbered[which] if which.size else np.empty(0, dtype=np.int64)
 
 
 def _starts(sizes: Array) -> Array:
@@ -136,7 +200,7 @@ def _save(block, block_starts, values, stamps, trail, trail_blocks, tops):
 
 @routine
 def _set_count(network, node, u, count):
-    change = (count > 1) - (node.counts[u] > 1)
+    change = int(count > 1) - int(node.counts[u] > 1)
     node.counts[u] = count
     if change != 0:
         for i in range(network.near_starts[u], network.near_starts[u + 1]):
@@ -199,6 +263,7 @@ def _mark(network, node, u):
 def _pull(
     link,
     u,
+    added,
     scope_starts,
     scopes,
     strides,
@@ -212,13 +277,13 @@ def _pull(
     low,
     digits,
 ):
-    """Set `low` to the min-marginals of a factor for the states of u; return the entries read."""
+    """Set `low` to the min-marginals of a factor for the states of u; return entries read and the largest."""
     a = link_factors[link]
     n = counts.shape[0]
     unary = starts[u]
     count, stride = counts[u], strides[link]
     first, end = scope_starts[a], scope_starts[a + 1]
-    table = table_starts[a]
+    table, own, largest = table_starts[a], starts[n + link], 0.0
     if end - first == 2:
         other = first + end - 1 - link
         v, across = scopes[other], strides[other]
@@ -228,9 +293,13 @@ def _pull(
             least = np.inf
             for j in range(counts[v]):
                 y = alive[theirs + j]
-                least = min(least, tables[place + y * across] + values[incoming + y])
+                cost = tables[place + y * across] + values[incoming + y]
+                if added >= 0:
+                    cost += values[added + place - table + y * across]
+                least = min(least, cost)
+                largest = max(largest, cost + values[own + alive[unary + i]])
             low[i] = least
-        return count * counts[v]
+        return count * counts[v], largest
     low[:count] = np.inf
     digits[: end - first] = 0
     work = 0
@@ -244,7 +313,9 @@ def _pull(
                 base += values[starts[n + other] + y]
         work += count
         for i in range(count):
-            low[i] = min(low[i], base + tables[place + alive[unary + i] * stride])
+            cost = base + tables[place + alive[unary + i] * stride]
+            low[i] = min(low[i], cost)
+            largest = max(largest, cost + values[own + alive[unary + i]])
         other = first
         while other < end:
             if other != link:
@@ -253,7 +324,52 @@ def _pull(
                     break
                 digits[other - first] = 0
             other += 1
-    return work
+    return work, largest
+
+
+@routine
+def _joined(network, node, a):
+    """Add a factor with two free variables to the table of this pair; return whether there is one."""
+    n, links = node.counts.shape[0], node.stale.shape[0]
+    starts, values = network.block_starts, node.values
+    first, end = network.scope_starts[a], network.scope_starts[a + 1]
+    i = j = -1
+    place, base = network.table_starts[a], 0.0
+    for link in range(first, end):
+        u = network.scopes[link]
+        if node.counts[u] > 1:
+            i, j = (link, j) if i < 0 else (i, link)
+        elif node.counts[u] == 1:
+            x = node.alive[starts[u]]
+            place += x * network.strides[link]
+            base += values[starts[n + link] + x]
+        else:
+            return False
+    row, column = i - first, j - first
+    before = row * (2 * (end - first) - row - 1) // 2 + column - row - 1
+    pair = network.slots[network.slot_starts[a] + before]
+    if pair < 0:
+        return False
+    u, v = network.scopes[i], network.scopes[j]
+    link = network.scope_starts[pair]
+    begin = network.added_starts[pair]
+    across = network.strides[link]
+    trail = node.stamps, node.trail, node.trail_blocks, node.tops
+    _save(np.searchsorted(starts, begin), starts, values, *trail)
+    for s in range(node.counts[u]):
+        x = node.alive[starts[u] + s]
+        for t in range(node.counts[v]):
+            y = node.alive[starts[v] + t]
+            cost = base + values[starts[n + i] + x] + values[starts[n + j] + y]
+            cost += network.tables[place + x * network.strides[i] + y * network.strides[j]]
+            values[begin + x * across + y] += cost
+    idle = n + links
+    for factor in (a, pair):
+        _save(idle + factor, starts, values, *trail)
+    values[starts[idle + a]], values[starts[idle + pair]] = 1.0, 0.0
+    node.stale[link] = node.stale[link + 1] = True
+    node.dirty[u] = node.dirty[v] = True
+    return True
 
 
 @routine
@@ -264,9 +380,10 @@ def propagate(network, node, bound, limit, passes, progress):
     bound, and hands the rest on in equal parts to its factors with variables ahead. States that lift the
     bound to the limit are removed. Returns the bound; inf if it has reached the limit or no labelling exists.
     """
-    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts, near_links, _ = (
-        network
+    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts, near_links = (
+        network[:9]
     )
+    slot_starts, added_starts = network.slot_starts, network.added_starts
     (
         values,
         alive,
@@ -283,7 +400,7 @@ def propagate(network, node, bound, limit, passes, progress):
         free,
         stale,
     ) = node
-    n = counts.shape[0]
+    n, idle = counts.shape[0], starts[counts.shape[0] + stale.shape[0]]
     for _ in range(passes):
         before = bound
         negligible = _NEGLIGIBLE * (limit - bound) / n if limit < np.inf else 0.0
@@ -299,6 +416,10 @@ def propagate(network, node, bound, limit, passes, progress):
             for i in range(near_starts[u], near_starts[u + 1]):
                 link = near_links[i]
                 a = link_factors[link]
+                if values[idle + a] > 0.0:
+                    continue
+                if free[a] == 2 and slot_starts[a] >= 0 and _joined(network, node, a):
+                    continue
                 if free[a] > choice:
                     is_first, is_last = link == scope_starts[a], link == scope_starts[a + 1] - 1
                     ahead += not is_last if forward else not is_first
@@ -308,9 +429,10 @@ def propagate(network, node, bound, limit, passes, progress):
                 if not stale[link]:
                     continue
                 stale[link] = False
-                work[0] += _pull(
+                read, largest = _pull(
                     link,
                     u,
+                    added_starts[a],
                     scope_starts,
                     scopes,
                     strides,
@@ -324,6 +446,10 @@ def propagate(network, node, bound, limit, passes, progress):
                     low,
                     digits,
                 )
+                work[0] += read
+                if largest <= negligible and free[a] > choice:
+                    _save(n + stale.shape[0] + a, starts, values, stamps, trail, trail_blocks, tops)
+                    values[idle + a] = 1.0
                 _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
                 message = starts[n + link]
                 for j in range(counts[u]):
@@ -365,6 +491,8 @@ def propagate(network, node, bound, limit, passes, progress):
                 a = link_factors[link]
                 if link == (scope_starts[a + 1] - 1 if forward else scope_starts[a]) or free[a] < 2:
                     continue
+                if values[idle + a] > 0.0:
+                    continue
                 _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
                 message = starts[n + link]
                 for j in range(kept):
@@ -400,15 +528,22 @@ def cheapest(network, node, labelling):
 
 @routine
 def branching_variable(network, node, usefulness):
-    """Return the variable with the fewest states for its use, the nodes that ended at it, and its factors."""
+    """Return the variable with the fewest states for its use, the nodes that ended at it, and its factors.
+
+    The number of nodes counts by its logarithm, because after thousands of nodes it would decide alone.
+    """
     chosen, best = -1, np.inf
+    idle = network.block_starts[node.counts.shape[0] + node.stale.shape[0]]
     for u in range(node.counts.shape[0]):
         if node.counts[u] < 2:
             continue
         active = 0
         for i in range(network.near_starts[u], network.near_starts[u + 1]):
-            active += node.free[network.link_factors[network.near_links[i]]] > 1
-        score = node.counts[u] / ((1.0 + node.weights[u]) * (1.0 + active) * (1.0 + usefulness[u]))
+            a = network.link_factors[network.near_links[i]]
+            active += node.free[a] > 1 and node.values[idle + a] == 0.0
+        score = node.counts[u] / (
+            (1.0 + np.log(1.0 + node.weights[u])) * (1.0 + active) * (1.0 + usefulness[u])
+        )
         if score < best:
             chosen, best = u, score
     return chosen
