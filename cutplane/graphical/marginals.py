@@ -177,7 +177,7 @@ def lower_bounds(result: MAPResult, ceiling: float, deadline: float) -> Array:
             break
         rep.sweep(_SWEEPS)
         lower = np.maximum(lower, np.minimum(rep.state_bounds(deadline=deadline), cap))
-        if ceiling == result.energy and proof is not None and not result.model.energy_unit:
+        if ceiling == result.energy and proof is not None and not result.model.energy_lattice.unit:
             lower = np.where(np.isinf(proof.unaries), np.maximum(lower, above), lower)
         new = np.flatnonzero((lower >= above) & np.isfinite(rep.unaries))
         cap = min(cap, lower[new].min(initial=math.inf))
