@@ -285,8 +285,7 @@ def exceeds(excess: Any, *terms: Any) -> Array:
     It is <= 0 if `excess` is within that error, or if a term is infinite, because this proves nothing.
     """
     size = sum(np.abs(term) for term in terms)
-    ratio = np.asarray(excess) / np.maximum(TOLERANCE * size, 1e-300) - 1.0
-    return np.where(np.isfinite(size), np.nan_to_num(ratio, nan=-1.0), -1.0)
+    return np.nan_to_num(np.asarray(excess) / np.maximum(TOLERANCE * size, 1e-300) - 1.0, nan=-1.0)
 
 
 def worst(excess: Any, *terms: Any) -> tuple[int, ...] | None:

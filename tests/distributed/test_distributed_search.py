@@ -131,6 +131,7 @@ def test_sums_of_estimates_and_replies_hold():
     points = np.linspace(0.0, 2.9, 50)
     assert 0.0 < np.abs(slopes_at(copy, points) - slopes_at(whole, points)).max() <= deviation
     assert copy.kinks.size <= search.FEW and copy.slope_jumps.min() >= 0.0
+    assert slopes_at(copy, np.array([3.0])) == pytest.approx(slopes_at(whole, np.array([3.0])), rel=1e-9)
 
 
 SMOOTH = {

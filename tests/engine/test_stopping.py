@@ -113,6 +113,14 @@ def test_all_of_waits_for_all_and_is_optimal_only_if_all_are(answers):
         assert stop.reason == " and ".join(answer.reason for answer in answers)
 
 
+def test_time_limits_of_combined_rules_and_a_gap_of_zeros():
+    short, long = cut.stopping.TimeLimit(1.0), cut.stopping.TimeLimit(2.0)
+    assert ((short | long).time_limit, (short & long).time_limit) == (1.0, 2.0)
+    assert (short & cut.stopping.OracleCalls(3)).time_limit == math.inf
+    assert cut.status.relative_gap(0.0, 0.0, 0.0) == 0.0
+    assert cut.status.relative_gap(-1e-300, 0.0, 0.0) == math.inf
+
+
 # ------------------------------------------------------------------------------------------------ in a solve
 
 

@@ -10,6 +10,7 @@ from formulations import formulation
 import cutplane as cut
 from cutplane.methods.base import Method, Step
 from cutplane.report.compare import _table, compare
+from cutplane.report.plotting import _colours_and_styles
 from cutplane.status import Status
 
 METHODS = (cut.BMRM(), cut.OCAS(), cut.ProximalBundle(), cut.LevelBundle(kappa=0.3))
@@ -193,3 +194,5 @@ def test_frame_text_and_html(table):
     assert len(lines) == len(table)
     assert len({line.index("OPTIMAL") for line in lines}) == 1
     assert table._repr_html_().count("<tr>") == 1 + len(table)
+    colours, styles = _colours_and_styles(table)  # more methods than backends
+    assert (len(set(colours)), len(set(styles))) == (4, 2) and len({*zip(colours, styles, strict=True)}) == 8

@@ -116,7 +116,7 @@ def problem_of(name, of):
 @pytest.mark.parametrize(("name", "of"), CASES)
 def test_a_recording_is_what_the_run_did_and_what_the_page_holds(name, of, tmp_path):
     problem, method = problem_of(name, of)
-    options = {"tol": 1e-5, "max_iter": 12}
+    options = {"tol": 1e-5, "max_iter": 12} | ({"max_cuts": 5} if name == "proximal" else {})
     states = list(problem.iterate(method, **options))
     found = record(problem, method, dict(options))
     for k, (state, frame) in enumerate(zip(states, found.frames, strict=True)):
@@ -264,6 +264,12 @@ def test_a_result_shows_what_it_kept():
     kept, all_of_it = drawn(data, "model")[0], drawn(full, "model")[0]
     assert kept["slopes"] == all_of_it["slopes"] and kept["born"] == all_of_it["born"]
     assert sum(kept["weights"][-1][1::2]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_window_of_a_line_is_an_interval():
+    problem, method = problem_of("kelley", "box")
+    view = choose_view([record(problem, method, {"tol": 1e-6})], np.array([1.0, 1.0]), None)
+    assert view.window.shape == (1, 2)
 
 
 def test_two_methods_share_a_view():

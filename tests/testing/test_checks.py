@@ -269,6 +269,12 @@ def test_the_minimiser_of_a_squared_loss_passes():
     assert check.detail == "5 quadratics"
 
 
+def test_a_mistake_far_away_is_found_at_its_scale():
+    risk = cut.risk(dim=DIM)(lambda x: (float(x @ x) if np.abs(x).max() < 100.0 else np.nan, 2.0 * x))
+    assert check_risk(risk)
+    assert "are finite" in failed(check_risk(risk, scale=1e3, raise_on_failure=False))
+
+
 def test_writing_to_x_is_found():
     class Writes(Risk):
         dim = 2
