@@ -146,6 +146,14 @@ def test_groups_and_threads_change_nothing():
     assert (plain.splits_sums, Q.splits_sums) == (False, True)
 
 
+def test_a_point_that_is_changed_in_place_is_another_point():
+    problem, x, scenarios = programme("recourse", np.random.default_rng(1))
+    Q, point = cut.ValueFunction(problem, x, scenarios), np.full(DIM, 2.0)
+    before = Q.estimate(point, 0.0).values.sum()
+    point += 1.0
+    assert Q.estimate(point, 0.0).values.sum() < before
+
+
 def test_scenarios_share_what_they_agree_in():
     problem, x, scenarios = programme("recourse", np.random.default_rng(1))
     first, second, *_ = cut.ValueFunction(problem, x, scenarios).stages

@@ -66,6 +66,12 @@ def test_without_a_graph_it_is_the_machine_of_the_labelled_examples():
     assert set(graph.support_) <= set(np.flatnonzero(some >= 0))
 
 
+def test_few_examples_have_few_neighbours():
+    X, y, some = (array[:5] for array in moons())
+    some[:] = np.where(np.arange(5) < 4, y, -1)
+    assert GraphSVC(gamma=1.0).fit(X, some).predict(X).shape == (5,)
+
+
 def test_laplacian_is_the_sum_over_edges():
     W = sparse.random_array((8, 8), density=0.4, rng=np.random.default_rng(0))
     f = np.arange(8.0) ** 2

@@ -209,6 +209,17 @@ def test_the_cuts_of_another_C_are_scaled_to_be_highest(loss):
         assert heights[0] >= max(heights) - 1e-9
 
 
+def test_negligible_weights_are_set_to_zero():
+    X, y = data(Hinge())
+    mkl = MKL(bank_of(X), y)
+    solved = mkl.solve(tol=1e-6)
+    x = solved.weights + 1e-9
+    found, _ = mkl._trained(x, (1.0 + 1e-3) * solved.objective, 1e-3, None)
+    assert (solved.weights == 0.0).any()
+    assert (found[solved.weights == 0.0] == 0.0).all()
+    assert found.sum() == pytest.approx(x.sum(), rel=1e-12)
+
+
 def test_uniform_weights_are_certified_too():
     X, y = data(Hinge())
     bank = bank_of(X)

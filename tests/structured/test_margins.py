@@ -412,6 +412,14 @@ def test_trees_have_no_outer_and_no_inner_decoder():
         cut.Problem(built("chain of labels")[0], cut.L2(0.1)).solve(cut.BlockFrankWolfe())
 
 
+@pytest.mark.parametrize("name", ["chains", "trees", "labels", "alignments"])
+def test_bounds_of_scores_grow_with_the_weights(name):
+    first, _ = built(name)
+    w, count = np.random.default_rng(0).standard_normal(first.dim), first.n_examples
+    one, three = (built(name, sample_weight=np.full(count, c), normalize=False)[0] for c in (1.0, 3.0))
+    assert three.cancelled(w) == pytest.approx(3.0 * one.cancelled(w), rel=1e-12)
+
+
 def test_a_labelling_worse_than_the_true_one_has_no_share_in_a_cut(monkeypatch):
     risk, _ = graphs([CYCLE], decoder="inner")
     w = 10.0 * np.random.default_rng(0).standard_normal(risk.dim)
