@@ -35,7 +35,7 @@ _COUNTERS, _ITERATIONS = 2**18, 100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KBestResult:
-    """Labellings of least energy, ascending.
+    """Labellings of least energy, ascending; those kept apart by a distance are in the order of their choice.
 
     Attributes
     ----------
@@ -111,6 +111,8 @@ class _Run:
 
     def stops(self, status: Status = Status.OPTIMAL) -> bool:
         """Tell whether Ctrl-C or the time limit has ended the run, given the status of an inference."""
+        if self.status is not Status.OPTIMAL:
+            return True
         if status is Status.INTERRUPTED:
             self.status, self.reason = status, "interrupted"
         elif clock() > self.deadline:
@@ -252,7 +254,7 @@ def _spaces(run: _Run) -> tuple[_Exact | _Bounded, _Found | None]:
     changed = changed_energies(model, first.labelling)
     changed[model.unary_starts[:-1] + first.labelling] = np.inf
     highest = np.sort(np.append(first.energy, changed))[min(run.k, changed.size) - 1]
-    alive = states & ~(bounded.lower_bounds(first, highest) > np.nextafter(highest, np.inf))
+    alive = ~(bounded.lower_bounds(first, highest) > np.nextafter(highest, np.inf))
     try:
         return _Exact(model, CliqueTree(model, alive, deadline=run.deadline)), None
     except (InvalidInputError, TimeoutError):

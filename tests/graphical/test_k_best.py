@@ -74,6 +74,17 @@ def test_against_all_labellings(name, way):
         check(model, model.k_best(k), energies, k, tol=1e-6)
 
 
+@pytest.mark.parametrize("way", ["inference"], indirect=True)
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_hold_at_a_large_tolerance(seed, way):
+    model = random_binary(np.random.default_rng(seed), n=6)
+    energies, _ = all_energies(model)
+    result = model.k_best(5, tol=0.5)
+    assert (result.bounds <= energies[: len(result)]).all()
+    assert (result.bounds <= result.energies).all()
+    assert (np.diff(result.energies) >= 0.0).all() and (result.energies >= energies[: len(result)]).all()
+
+
 @pytest.mark.parametrize("name", ["frustrated triangle", "implied states", "nothing", "infeasible"])
 def test_more_than_there_are(name, way):
     model = MODELS[name]

@@ -35,6 +35,8 @@ def models():
     yield "penalties", GraphicalModel([2, 2, 2], [((0, 1), [[0, 1e9], [1e9, 0]]), ((1, 2), [[3, 1], [1, 2]])])
     star = [((0, u), rng.normal(size=(2, 3))) for u in range(1, 7)]
     yield "star", GraphicalModel([2, *[3] * 6], star)
+    cycles = [(pair, np.eye(2)) for u in (0, 3) for pair in [(u, u + 1), (u + 1, u + 2), (u, u + 2)]]
+    yield "two frustrated triangles", GraphicalModel([2] * 6, cycles)
     yield "many tables of a set", GraphicalModel([2, 2], [((0, 1), [[0.1, 0.2], [0.3, 0.4]])] * 3)
 
 
