@@ -227,11 +227,11 @@ class Schedule:
         self.waiting.sort(key=lambda entrant: entrant is not racing[0])
 
     def _measure(self, run: Run, entrant: Entrant) -> None:
-        """Compute the rate of the last turn, unless there was no gap before."""
+        """Compute the rate of the last turn, unless there was no gap before; 0 if a bound was taken back."""
         seconds, before = entrant.began
         gap = entrant.gap(run)
         if before < math.inf and entrant.seconds > seconds:
-            fall = math.log(before / gap) if gap > 0.0 < before else 0.0
+            fall = math.log(before / gap) if before > 0.0 < gap < math.inf else 0.0
             entrant.rate = max(fall / (entrant.seconds - seconds), entrant.memory * (entrant.rate or 0.0))
 
     def _call_others(self) -> None:

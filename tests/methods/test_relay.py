@@ -1,6 +1,7 @@
 """Methods that take over from one another."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError
 from cutplane.methods import Method, Step
+from cutplane.methods.race import Schedule
 
 
 @cut.risk(dim=3)
@@ -94,3 +96,11 @@ def test_many_blocks_are_solved_by_the_interior_point_method():
     result = problem.solve(cut.ProximalBundle(), tol=1e-7)
     assert result.status == "OPTIMAL" and "interior_point" in result.backend
     assert result.objective == pytest.approx(problem.solve(cut.Kelley(), tol=1e-9).objective, rel=1e-6)
+
+
+@pytest.mark.parametrize(("gap", "rate"), [(0.5, np.log(2.0)), (1.0, 0.0), (0.0, 0.0), (np.inf, 0.0)])
+def test_a_turn_that_loses_its_bound_has_the_rate_0(gap, rate):
+    """A bound that the certificate does not prove is taken back, so that the gap may become infinite."""
+    entrant = SimpleNamespace(began=(2.0, 1.0), seconds=3.0, rate=None, memory=0.5, gap=lambda run: gap)
+    Schedule._measure(None, None, entrant)
+    assert entrant.rate == pytest.approx(rate)

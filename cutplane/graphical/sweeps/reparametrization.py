@@ -143,7 +143,7 @@ class Reparametrization:
         self._bring_up_to_date()
         is_cluster, number = self._added.locate(a)
         scope, layout = self.scopes(a), self._layout
-        shape = self.model.cardinalities[list(scope)]
+        shape = self.model.cardinalities[list(scope)].tolist()
         if is_cluster:
             links = self._clusters
             first, end = links.child_starts[number : number + 2]
@@ -152,11 +152,11 @@ class Reparametrization:
         else:
             first, end = layout.scope_starts[number : number + 2]
             parts = layout.scopes[first:end, None]
-            table = self._tables[layout.table_starts[number] :][: shape.prod()]
+            table = self._tables[layout.table_starts[number] :][: math.prod(shape)]
             costs, starts, messages = table.reshape(shape).copy(), layout.message_starts, self._messages
         for link, part in zip(range(first, end), parts, strict=True):
-            message = messages[starts[link] : starts[link + 1]]
-            costs += message.reshape(np.where(np.isin(scope, part), shape, 1))
+            message, members = messages[starts[link] : starts[link + 1]], part.tolist()
+            costs += message.reshape([k if u in members else 1 for u, k in zip(scope, shape, strict=True)])
         return costs
 
     def pairs(self) -> Pairs:
