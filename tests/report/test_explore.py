@@ -116,7 +116,7 @@ def problem_of(name, of):
 @pytest.mark.parametrize(("name", "of"), CASES)
 def test_a_recording_is_what_the_run_did_and_what_the_page_holds(name, of, tmp_path):
     problem, method = problem_of(name, of)
-    options = {"tol": 1e-5, "max_iter": 12} | ({"max_cuts": 5} if name == "proximal" else {})
+    options = {"tol": 1e-5, "max_iter": 12} | ({"max_cuts": 5} if name == "kelley" else {})
     states = list(problem.iterate(method, **options))
     found = record(problem, method, dict(options))
     for k, (state, frame) in enumerate(zip(states, found.frames, strict=True)):
