@@ -29,13 +29,14 @@ from cutplane.graphical import (
     read_wcsp,
     spin_glass,
     write_uai,
+    write_wcsp,
 )
 from cutplane.runtime.threads import set_threads
 
 FOLDER = Path(os.environ.get("CUTPLANE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "map"
 PEER = """
 import sys, pytoulbar2
-problem = pytoulbar2.CFN(resolution=6, vac=int(sys.argv[3]))
+problem = pytoulbar2.CFN(resolution=0 if sys.argv[1].endswith("wcsp") else 6, vac=int(sys.argv[3]))
 problem.Read(sys.argv[1])
 answer = problem.Solve(timeLimit=int(sys.argv[2]))
 print("ANSWER", answer[1] if answer else None, problem.GetDDualBound())
@@ -70,10 +71,17 @@ def lp(model, cap):
 
 
 def toulbar2(model, cap, peer):
-    """Return whether toulbar2 proves the optimum, and the seconds, with the better of two settings."""
+    """Return whether toulbar2 proves the optimum, and the seconds, with the better of two settings.
+
+    It reads integers from a WCSP file, because decimals make it search longer.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.uai"
-        write_uai(model, file)
+        if all((costs == np.rint(costs)).all() for costs in (model.unaries, model.tables)):
+            file = Path(folder) / "model.wcsp"
+            write_wcsp(model, file)
+        else:
+            file = Path(folder) / "model.uai"
+            write_uai(model, file)
         return min(
             (run_toulbar2(file, cap, peer, vac) for vac in (0, 1)), key=lambda run: (not run[0], run[1])
         )

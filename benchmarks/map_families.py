@@ -1,8 +1,8 @@
 """MAP inference on generated families: proven, energy, bound and seconds, beside toulbar2.
 
 Each family is drawn in three sizes from seeds. toulbar2 (pytoulbar2, of the interpreter --peer) reads the
-model from a UAI file, with and without virtual arc consistency, and the better run counts. One thread each,
-seconds of the processor, after a warm-up.
+model from a WCSP file if its costs are integers, else from a UAI file, with and without virtual arc
+consistency, and the better run counts. One thread each, seconds of the processor, after a warm-up.
 
 Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 10] [--cap 60] [--peer PYTHON]
      [--sizes 0 1 2] [--method auto]

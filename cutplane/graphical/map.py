@@ -40,7 +40,7 @@ _FIRST_TURN = 0.02
 """Seconds of a stage's first turn, because starting one takes some milliseconds."""
 _GROWTH = 1.5
 """Growth of turns from round to round, because then the stage that is best costs a constant factor."""
-_CHANGES = 500_000
+_CHANGES = 100_000
 """Changes that a call of the local search compares, because a turn is several calls of a millisecond."""
 _FIRST_CALLS = 25
 """Calls of the local search before anything else, because they take as long as a first turn."""
