@@ -29,7 +29,7 @@ def from_pgmpy(model: Any) -> GraphicalModel:
     Raises
     ------
     InvalidInputError
-        If it is no such model, or a factor has a negative entry.
+        If `model` is of another type, or a factor has a negative entry.
 
     Examples
     --------

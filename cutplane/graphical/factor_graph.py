@@ -71,7 +71,7 @@ class FactorGraph:
             The costs of the states of each variable.
         edges : array_like of int, shape (m, 2)
         tables : array_like of shape (m, k, k) or (k, k), or sequence of m matrices
-            The costs of each pair, its first variable by rows; one matrix is shared by all pairs.
+            The costs of each pair, its first variable by rows. All pairs share a single matrix.
         constant : float, default 0
 
         Returns
@@ -137,7 +137,7 @@ class FactorGraph:
 
     @cached_property
     def strides(self) -> Array:
-        """How far apart in its table the states of a variable are, one entry per entry of `scopes`."""
+        """Distance in the table between successive states of a variable, one entry per entry of `scopes`."""
         strides = np.ones(self.n_links, dtype=np.int64)
         sizes = self.cardinalities[self.scopes]
         last = self.scope_starts[1:] - 1
@@ -181,13 +181,13 @@ class FactorGraph:
 
     @cached_property
     def typical_cost(self) -> float:
-        """The median size of the finite nonzero costs, 0 if there are none: few penalties move it little."""
+        """The median size of the finite nonzero costs or 0; not the mean, because of penalties."""
         sizes = finite_sizes(self.unaries, self.tables)
         return float(np.median(sizes)) if sizes.size else 0.0
 
     @cached_property
     def energy_lattice(self) -> EnergyLattice:
-        """An offset and a unit, from which all energies differ by integers times the unit."""
+        """The lattice ``offset + unit * Z`` that contains all finite energies."""
         blocks = [(self.unaries, self.unary_starts[:-1]), (self.tables, self.table_starts)]
         constants = np.append(self._rest.constant, self.constant)
         return energy_lattice(constants, blocks, self._rest.values)
@@ -229,18 +229,19 @@ class FactorGraph:
         return math.fsum(self.terms(labelling).tolist())
 
     def rounding(self, labelling: Any) -> float:
-        """Return by how much a bound of floats may be below E(labelling), although the exact one is equal.
+        """Return by how much rounding errors may lower a bound that is exactly E(labelling) without them.
 
-        The sum of the absolute terms, times their number and the rounding unit, because that is the error of
-        a sum; four times, because a bound is a sum of costs that are sums themselves.
+        The error of one sum is at most the sum of the absolute terms, times their number, times the rounding
+        unit. The result is four times this, because a bound is a sum of costs that are sums themselves.
         """
         terms = np.abs(self.terms(labelling))
         return float(4.0 * _EPS * (terms.size + 8) * terms.sum())
 
     def terms(self, labelling: Any) -> Array:
-        """Return terms with the sum E(labelling): the constant, and one cost per variable and per factor.
+        """Return terms that add up to E(labelling): the constant, and one cost per variable and per factor.
 
-        Sums of tables of the same variables, and of constants, are rounded down; their rests follow.
+        Because sums of constants, and of tables over the same variables, are rounded down, the parts rounded
+        off are further terms at the end.
         """
         x = self._as_labellings(np.asarray(labelling)[None])[0]
         places = np.empty(0, dtype=np.int64)
@@ -258,7 +259,7 @@ class FactorGraph:
     def energies(self, labellings: Any) -> Array:
         """Return the energy of each row of `labellings`, an array of int of shape (b, n_variables).
 
-        Sums are rounded term by term; `energy` is exact.
+        Every addition is rounded, unlike in `energy`, which is exact.
         """
         labellings = self._as_labellings(labellings)
         total = np.full(len(labellings), self.constant)
@@ -273,7 +274,7 @@ class FactorGraph:
         return total
 
     def condition(self, evidence: Mapping[int, int]) -> Self:
-        """Return the model in which some variables have only one state left, all other states costing +inf.
+        """Return the model in which some variables are observed: all their other states cost +inf.
 
         Parameters
         ----------
@@ -283,7 +284,7 @@ class FactorGraph:
         Raises
         ------
         InvalidInputError
-            If a variable or a state is not an integer, or there is none of that number.
+            If a variable or a state is not an integer in its range.
         """
         if not isinstance(evidence, Mapping):
             raise InvalidInputError(f"evidence must be a dict {{variable: state}}, got {evidence!r}.")
@@ -303,16 +304,16 @@ class FactorGraph:
 
     @property
     def rounded_off(self) -> float:
-        """At least how much the sums that were rounded down lack in the energy of any labelling."""
+        """An upper bound of the parts rounded off from sums, in the energy of any labelling."""
         return float(np.abs(self._rest.constant).sum() + np.abs(self._rest.values).sum())
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
-        """Return a labelling of least energy, and that energy, by looking at all labellings.
+        """Return a labelling of least energy, and its energy, by enumerating all labellings.
 
         Parameters
         ----------
         max_labellings : int, default 2**20
-            The most labellings that are looked at.
+            Largest number of labellings to enumerate.
 
         Raises
         ------
@@ -410,14 +411,14 @@ def _constant(value: float) -> float:
 
 
 class BestLabelling:
-    """Keeps the best of the labellings that it is offered: None, of energy inf, until one is allowed.
+    """Keeps the best labelling offered so far: None, with energy inf, until one has finite energy.
 
     Attributes
     ----------
     labelling : ndarray or None
     energy : float
     rounding : float
-        As `FactorGraph.rounding` of it; 0 for None.
+        `FactorGraph.rounding` of the labelling; 0 for None.
     """
 
     def __init__(self, model: FactorGraph, labelling: Array | None = None) -> None:
@@ -427,7 +428,7 @@ class BestLabelling:
         BestLabelling.offer(self, labelling)
 
     def offer(self, candidate: Array | None) -> bool:
-        """Keep the labelling if it is better; tell whether it is."""
+        """Keep the candidate if it is better; return whether it is."""
         if candidate is None:
             return False
         energy = self.model.energy(candidate)

@@ -20,14 +20,15 @@ _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
 
 
 class Rest(NamedTuple):
-    """What sums of tables lack that are rounded down: terms to add to them, of which the sum is exact.
+    """The parts rounded off from sums of constants and tables: with them, the sums are exact.
 
     Attributes
     ----------
     constant : ndarray
         The terms to add to the constant.
     places, values : ndarray
-        The entries to add them to, numbered through unaries and tables; several values may be for one.
+        Each value is to be added to the entry at its place, which counts through unaries and then tables. A
+        place may be repeated.
     """
 
     constant: Array = np.empty(0)
@@ -37,10 +38,10 @@ class Rest(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FactorArrays:
-    """Factors of arity >= 2, the sums of those of arity 1, and those of arity 0.
+    """Factors of arity >= 2, the sums of the factors of arity 1, and the factors of arity 0.
 
     The variables of factor a, ascending, are ``scopes[scope_starts[a]:scope_starts[a + 1]]``; its table
-    begins in `tables` at ``table_starts[a]``; several factors may share one.
+    begins in `tables` at ``table_starts[a]``; several factors may share a table.
     """
 
     unaries: Array
@@ -88,7 +89,7 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
 def from_pairs(
     cardinalities: Array, unaries: Array, edges: Any, tables: Any, constant: float
 ) -> FactorArrays:
-    """Collect pairs of variables whose tables are stacked in one array, or all the same."""
+    """Collect pairs of variables whose tables are stacked in one array, or are one shared matrix."""
     edges, n = as_edges(edges, cardinalities), cardinalities.size
     tables = as_energies("tables", tables)
     one = tables.ndim == 2
@@ -118,7 +119,7 @@ def from_pairs(
     sums = Sums([constant])
     if first.size < len(edges):
         order = np.argsort(group, kind="stable")
-        ranks = np.empty(len(edges), dtype=np.int64)  # of an edge among those of the same variables
+        ranks = np.empty(len(edges), dtype=np.int64)  # of an edge among the edges over the same variables
         ranks[order] = np.arange(len(edges)) - np.searchsorted(group[order], group[order])
         summed = stacked[which[first]]
         for rank in range(1, int(ranks.max()) + 1):
@@ -138,7 +139,7 @@ def from_pairs(
 
 
 class Sums:
-    """Sums of constants and of tables, rounded down, and what they lack."""
+    """Adds constants and tables, rounded down, and collects the parts rounded off."""
 
     def __init__(self, constants: list[float]) -> None:
         try:
@@ -152,11 +153,11 @@ class Sums:
 
     @property
     def rest(self) -> Rest:
-        """What all the sums so far lack."""
+        """The parts rounded off from all sums so far."""
         return Rest(self._constant, np.concatenate(self._places), np.concatenate(self._values))
 
     def of(self, first: Array, second: Array, places: Array) -> Array:
-        """Return the sum of tables, whose entries are at the places; none is above the exact sum."""
+        """Return first + second, rounded down; `places` are the positions of their entries."""
         with np.errstate(over="ignore", invalid="ignore"):
             above = first + second
             back = above - first
@@ -199,7 +200,7 @@ def as_edges(edges: Any, cardinalities: Array) -> Array:
 
 
 def check_range(factors: FactorArrays, n_variables: int) -> None:
-    """Refuse energies of which a sum may be too large for a float."""
+    """Refuse energies if a sum of them may overflow."""
     largest = abs(factors.constant) if isfinite(factors.constant) else 0.0
     for costs in (factors.unaries, factors.tables):
         finite = np.isfinite(costs)
@@ -248,7 +249,7 @@ def as_list(name: str, value: Any) -> list[Any]:
 
 
 def as_energies(name: str, value: Any) -> Array:
-    """Return an array of energies: numbers, or +inf for what is forbidden; refuse NaN and -inf."""
+    """Return an array of energies: numbers, or +inf for forbidden states; refuse NaN and -inf."""
     try:
         array = np.asarray(value)
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -300,11 +301,11 @@ def _starts(sizes: Array) -> Array:
 
 
 _FINEST = 1e-6
-"""Unit relative to the largest cost at least, because a bound known to 1e-9 is not rounded to finer ones."""
+"""Least unit relative to the largest cost, because a bound with an error of 1e-9 needs coarser units."""
 _MANY = 2**14
-"""Sizes of costs of which a unit is sought, because exact fractions are slow and so many rarely have one."""
+"""Most distinct costs with which a unit is computed, because fractions are slow, and more rarely have one."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile, and this quantile, because it is up to 40 for normal costs."""
+"""Ratio of the largest cost to a quantile that shows penalties, because it is up to 40 for normal costs."""
 
 
 def finite_sizes(*costs: Array) -> Array:
@@ -314,14 +315,14 @@ def finite_sizes(*costs: Array) -> Array:
 
 
 def has_penalties(sizes: Array) -> bool:
-    """Tell whether some costs are so much larger than others that they may be there to forbid states."""
+    """Return whether some costs are so much larger than others that they may be penalties."""
     return bool(sizes.size and sizes.max() > _PENALTY * np.quantile(sizes, _SMALL))
 
 
 def common_unit(*costs: Array) -> float:
     """Return the largest number of which all finite costs are multiples, in exact arithmetic.
 
-    0 if there is none of use: if it is less than a millionth of the largest cost.
+    Return 0 if it is less than a millionth of the largest cost, because such a unit is of no use.
 
     Examples
     --------
@@ -345,7 +346,7 @@ def common_unit(*costs: Array) -> float:
 
 
 class EnergyLattice(NamedTuple):
-    """All finite energies are in ``offset + unit * Z``; nothing is stated about them if `unit` is 0."""
+    """The set ``offset + unit * Z`` contains all finite energies; if `unit` is 0, no lattice was found."""
 
     unit: float = 0.0
     offset: float = 0.0
@@ -358,7 +359,7 @@ class EnergyLattice(NamedTuple):
 
 
 def energy_lattice(constants: Array, blocks: Sequence[tuple[Array, Array]], others: Array) -> EnergyLattice:
-    """Return the lattice of sums of the constants, an entry of each block, and some of the others.
+    """Return the lattice of all sums of the constants, one entry of each block, and any of the others.
 
     Entries of a block are equal modulo the unit. For example, energies of 100 pairs with costs -1 and 1 are
     even numbers.

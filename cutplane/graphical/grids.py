@@ -1,4 +1,4 @@
-"""Chains and grids of variables, and the random ones that methods are compared on."""
+"""Chains and grids of variables, and random grids for comparing methods."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def grid(unaries: Any, horizontal: Any, vertical: Any = None, *, wrap: bool = Fa
     Parameters
     ----------
     unaries : array_like of shape (height, width, k)
-        Such as the costs of k labels at each pixel of an image.
+        For example, the costs of k labels at each pixel of an image.
     horizontal : array_like of shape (k, k) or (height, width - 1, k, k)
-        The costs of a variable (rows) and its right neighbour (columns); one table is shared by all.
+        The costs of a variable (rows) and its right neighbour (columns). All pairs share a single table.
     vertical : array_like of shape (k, k) or (height - 1, width, k, k), optional
-        Those of a variable and the one below; by default `horizontal`, if that is one table.
+        The costs of a variable (rows) and the variable below (columns); by default `horizontal`, if that is a
+        single table.
     wrap : bool, default False
-        Whether the last column is paired with the first, and the last row with the first: a torus. Tables of
-        their own are then of shape (height, width, k, k). Needs at least 3 rows and columns.
+        Whether the last column is paired with the first, and the last row with the first: a torus. Separate
+        tables of the pairs then have shape (height, width, k, k). Needs at least 3 rows and columns.
 
     Examples
     --------
@@ -99,7 +100,8 @@ def spin_glass(
     ----------
     height, width : int
     field : float, default 0
-        Not negative. Without a field and without `wrap`, cycle inequalities alone solve it.
+        Not negative. With field 0 and without `wrap`, cycle inequalities alone solve the model, because its
+        graph is planar.
     wrap : bool, default False
         Whether the grid is a torus.
     seed : int, default 0
@@ -120,7 +122,7 @@ def spin_glass(
 
 
 def potts(height: int, width: int, n_labels: int, *, mixed: bool = False, seed: int = 0) -> GraphicalModel:
-    r"""Return a grid whose neighbours pay for different labels, or are paid for them.
+    r"""Return a random Potts model on a grid: different labels of neighbours have a cost, or a negative one.
 
     .. math:: E(x) = \sum_u \theta_u(x_u) + \sum_{uv} \lambda_{uv} [x_u \neq x_v]
 

@@ -1,4 +1,4 @@
-"""MAP inference as a process of the driver: which stages are tried in which order."""
+"""MAP inference as a process of the driver: the stages and their order."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Stage = Callable[["MapState"], Iterator["Progress"]]
 Plan = Iterator[tuple[str, Stage]]
 
 _SMALL = 5_000
-"""Variables of a model to eliminate or to search by single changes, because each of them passes over all."""
+"""Most variables for elimination and for local search, because each of their steps visits all variables."""
 _FEW_ENTRIES = 2**16
-"""Entries of the tables of an elimination before anything else, because it takes a few milliseconds."""
+"""Most table entries of an elimination that is tried first, because that takes a few milliseconds."""
 _FIRST_TURN = 0.02
 """Seconds of a stage's first turn, because starting one takes some milliseconds."""
 _GROWTH = 1.5
-"""Growth of turns from round to round, because then the stage that is best costs a constant factor."""
+"""Growth of turns per round: geometric, because the best stage then takes a constant share of the time."""
 _CHANGES = 100_000
-"""Changes that a call of the local search compares, because a turn is several calls of a millisecond."""
+"""Changes compared per call of the local search, about a millisecond, because a turn is several calls."""
 _FIRST_CALLS = 25
-"""Calls of the local search before anything else, because they take as long as a first turn."""
+"""Calls of the first local search, because they take about as long as a first turn."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def solve_map(
     progress: bool,
     log: bool,
 ) -> MAPResult:
-    """Do what `GraphicalModel.map` says."""
+    """Implement `GraphicalModel.map`."""
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
     stopping = RelativeGap(as_scalar("tol", tol, low=0.0)) | MaxIter(max_iter)
@@ -91,7 +91,7 @@ def solve_map(
 
 
 def _auto(state: MapState) -> Plan:
-    """Exact methods where they are quick, then bounds, then tighter bounds and searches in turns."""
+    """Try quick exact methods, then sweeps, then cutting planes and searches in turns."""
     model = state.model
     if model.is_forest:
         yield "dynamic programming", _dynamic_programming
@@ -116,12 +116,12 @@ def _auto(state: MapState) -> Plan:
 
 
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
-    """Run stages in turns of growing length, until one closes the gap or all but the local search have ended.
+    """Run stages in turns of growing length, until all except the local search have ended.
 
-    Half of a round is for the stage whose last turn closed most of the gap per second, or for the search if
-    no turn closed a tenth of it, because the search ends on every model; the other half is shared. All see
-    each other's bounds and labellings. When the dual cutting planes end, the search starts again from their
-    costs if these closed half of the gap.
+    Half of a round is for the stage whose last turn closed most of the gap per second. If no turn closed a
+    tenth of the gap, this half is for branch and bound, because it ends on every model. All stages share the
+    other half equally, and they share bounds and labellings. When the dual cutting planes end and have closed
+    half of the gap, branch and bound starts again from their costs.
     """
     running = {name: stage(state) for name, stage in stages.items()}
     credit, rates = dict.fromkeys(running, 0.0), dict.fromkeys(running, 0.0)
@@ -201,7 +201,7 @@ def _bound_of(model: FactorGraph, labelling: Array | None) -> float:
 
 
 def _brief_elimination(state: MapState) -> Iterator[Progress]:
-    """Eliminate all variables if small tables do, else do nothing."""
+    """Eliminate all variables if small tables suffice, else do nothing."""
     try:
         yield from _eliminate(state, _FEW_ENTRIES)
     except InvalidInputError:
@@ -209,7 +209,7 @@ def _brief_elimination(state: MapState) -> Iterator[Progress]:
 
 
 def _branch_and_bound(state: MapState) -> Iterator[Progress]:
-    """Search what the bounds so far leave open."""
+    """Run branch and bound, from the bounds and the labelling so far."""
     from cutplane.graphical.exact.search import search
 
     start = state.work, state.labelling, state.reparametrization
@@ -285,14 +285,14 @@ METHODS: dict[str, Callable[[MapState], Plan]] = {
 
 _DONE = "nothing is left to try"
 _ROUNDING = 1e-9
-"""Error of a bound, relative to it, before it is rounded up to a unit, because sums of costs err by less."""
+"""Assumed relative error of a bound that is rounded up to the lattice, because sums of costs err by less."""
 _SWEEPS = 5
-"""Sweeps before the first labelling, because it only has to show which costs are penalties."""
+"""Sweeps before the first labelling, because this labelling only has to show which costs are penalties."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The bound and the counts after an iteration of a stage; sweeps and searches since the stage began."""
+    """The bound and the counts after an iteration; sweeps and searches since the start of the stage."""
 
     step: str
     bound: float
@@ -302,7 +302,7 @@ class Progress:
 
 
 class MapState(BestLabelling):
-    """What is known of a model so far, shared by all stages.
+    """The best labelling, the bound and the messages so far, shared by all stages.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ class MapState(BestLabelling):
         Why the last stage has ended.
     tighten : bool
     deadline : float
-        The time, as `cutplane.runtime.clock.clock` tells it, at which to stop; inf if there is none.
+        The time on `cutplane.runtime.clock.clock` at which to stop; inf for no limit.
     proof : Reparametrization or None
         The messages of the sweeps, if there were any.
     """
@@ -327,7 +327,7 @@ class MapState(BestLabelling):
 
     @property
     def reparametrization(self) -> Reparametrization:
-        """The costs as the sweeps have left them."""
+        """The costs after the sweeps so far."""
         from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
         if self.proof is None:
@@ -336,9 +336,9 @@ class MapState(BestLabelling):
 
     @cached_property
     def work(self) -> FactorGraph:
-        """The model without penalties that are larger than can matter: what bounds are computed from.
+        """The model with penalties reduced to the size that matters, from which bounds are computed.
 
-        None of its energies is above that of `model`, and the least is the same.
+        Its energies are at most the energies of `model`, and its least energy is the same.
         """
         if not has_penalties(finite_sizes(self.model.unaries, self.model.tables)):
             return self.model
@@ -354,7 +354,7 @@ class MapState(BestLabelling):
         return without_penalties(self.model, self.energy)
 
     def raise_bound(self, bound: float) -> None:
-        """Keep the bound if it is the best so far, rounded up where energies have a unit."""
+        """Keep the bound if it is the best so far, rounded up if energies have a unit."""
         lattice, rounding = self.model.energy_lattice, _ROUNDING * abs(bound)
         if rounding < 1e-3 * lattice.unit:
             bound = max(bound, lattice.rounded_up(bound - max(rounding, _ROUNDING * lattice.unit)))
@@ -368,10 +368,10 @@ def cheapest_states(model: FactorGraph) -> Array:
 
 
 class MapProcess:
-    """Goes through the stages of a plan, which may depend on what they find, an iteration a step."""
+    """Runs the stages of a plan, one iteration per step; later stages may depend on earlier results."""
 
     started = True
-    """There always is a labelling."""
+    """True, because a labelling always exists."""
 
     def __init__(self, state: MapState, plan: Iterable[tuple[str, Stage]]):
         self.state = state
@@ -407,11 +407,11 @@ class MapProcess:
         return Turn(progress.step)
 
     def confirm(self, stop: Stop) -> Stop:
-        """Return the stop: energies are exact, and bounds those of the costs themselves."""
+        """Return the stop unchanged, because energies are exact, and bounds allow for rounding errors."""
         return stop
 
     def result(self, stop: Stop, history: History) -> MAPResult:
-        """Return the best labelling; that of the least unary costs if there is none."""
+        """Return the best labelling; if there is none, try the labelling of least unary costs."""
         state = self.state
         if state.labelling is None and state.bound < math.inf:
             state.offer(cheapest_states(state.model))

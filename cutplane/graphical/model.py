@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class GraphicalModel(FactorGraph):
-    r"""An energy of discrete variables that is a sum of functions of a few of them each.
+    r"""An energy of discrete variables: a sum of tables, each over a few of the variables.
 
     .. math:: E(x) = \theta_0 + \sum_u \theta_u(x_u) + \sum_A \theta_A(x_A), \quad x_u \in \{0, ..., k_u - 1\}
 
-    The table of a factor holds energies; +inf forbids the states at that place (a hard constraint).
+    The table of a factor contains energies. An entry +inf forbids its states (a hard constraint).
 
-    A model does not change, and its arrays are read-only. Factors on the same set of variables are summed:
-    their table is the sum rounded down, and `energy` is exact for the tables that were given.
+    A model is immutable, and its arrays are read-only. Factors over the same variables are added into one
+    table, rounded down; `energy` is still the exact sum of the given tables.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GraphicalModel(FactorGraph):
         Number of states of each variable, at least 1.
     factors : iterable of (variables, table)
         ``variables`` are distinct numbers of variables; the shape of ``table`` is their cardinalities, in the
-        same order. No variables and a number add to the constant.
+        same order. A factor ``((), number)`` adds to the constant.
     constant : float, default 0
         :math:`\theta_0`.
 
@@ -46,17 +46,17 @@ class GraphicalModel(FactorGraph):
         The variables of factor a (of arity >= 2), ascending, are
         ``scopes[scope_starts[a]:scope_starts[a + 1]]``.
     table_starts, tables : ndarray
-        Where its table begins in `tables`, in C order. Factors may share a table.
+        The table of factor a, in C order, begins at ``tables[table_starts[a]]``. Factors may share a table.
 
     Raises
     ------
     InvalidInputError
-        If a table does not fit its variables, contains NaN or -inf, or names a variable twice or one that
-        there is not; if a sum of energies may be too large for a float.
+        If the shape of a table is not the cardinalities of its variables, or it contains NaN or -inf; if a
+        factor names a variable twice or a variable that does not exist; if a sum of energies may overflow.
 
     Examples
     --------
-    A cycle of three variables that all want to differ has no labelling without a cost:
+    Equal neighbours cost 1. In a cycle of three variables with two states, two neighbours are always equal:
 
     >>> from cutplane.graphical import GraphicalModel
     >>> differ = [[1, 0], [0, 1]]
@@ -78,44 +78,46 @@ class GraphicalModel(FactorGraph):
         progress: bool = False,
         log: bool = False,
     ) -> MAPResult:
-        r"""Return a labelling of least energy, or the best one found and a bound on how far it is from that.
+        r"""Return a labelling of least energy, or the best one found and a lower bound of the least energy.
 
         .. math:: \min_x E(x) \ge \min_{\mu \in M} \langle \theta, \mu \rangle
 
-        for every set M of marginals that contains those of all labellings. The local polytope is the first;
-        cutting planes bring it closer to the smallest, the marginal polytope.
+        for every set M that contains the marginals of all labellings. M is the local polytope at first;
+        cutting planes shrink it towards the smallest such set, the marginal polytope.
 
         Parameters
         ----------
         method : {"auto", "primal", "dual", "elimination", "search"}, default "auto"
             "primal": the linear programme over the local polytope, with cycle inequalities. "dual":
-            sequential sweeps of messages, with clusters added to the model, which are cutting planes of the
-            dual. "elimination": exact, by dynamic programming. "search": exact, by branch and bound after
-            sweeps. "auto": elimination if small tables suffice, then a local search and sweeps, then search,
-            cutting planes and local search in turns that share bounds and labellings. Turns are measured in
-            seconds, so that a labelling found at a time limit may differ from run to run.
+            sequential message passing; its cutting planes are clusters of variables that are added to the
+            model. "elimination": exact, by dynamic programming. "search": exact, by branch and bound after
+            message passing. "auto": elimination if small tables suffice; else a local search and message
+            passing, and then branch and bound, cutting planes and local search in turns, which share bounds
+            and labellings. Because turns are measured in seconds, a result at a time limit may differ from
+            run to run.
         tighten : bool, default True
-            Whether to go beyond the local polytope: cycle inequalities, clusters, and with "auto" a search
-            for what these leave open.
+            Whether to tighten the local polytope, by cycle inequalities and clusters, and with "auto" to
+            close the remaining gap by branch and bound.
         tol : float, default 1e-6
             The relative gap (energy - bound) / abs(energy) at which the status is OPTIMAL. With 0, energy and
             bound must be equal up to the rounding errors of their sums.
         max_iter : int, default 100 000
-            Iterations of all methods together: rounds of cuts or of sweeps.
+            Total number of iterations of all methods, for example rounds of cuts or of sweeps.
         time_limit : float, optional
-            Seconds; each stage is cut short, and the best labelling and bound so far are returned.
+            Seconds after which every stage stops, and the best labelling and bound so far are returned.
         labelling : array_like of int, shape (n_variables,), optional
-            A good one, if known.
+            A start, for example the best labelling of a similar model.
         callback : callable, optional
-            Called with the `State` after each iteration, whose x is the best labelling; stops the run by
-            returning True.
+            Called with the `State` after each iteration; ``state.x`` is the best labelling so far. The run
+            stops if it returns True.
         progress, log : bool, default False
-            Show a progress display (needs the extra ``progress``), print a line per iteration.
+            Whether to show a progress display, which needs the extra ``progress``; whether to print a line
+            per iteration.
 
         Returns
         -------
         MAPResult
-            ``labelling``, ``energy``, ``bound``, ``gap``, ``status``. Ctrl-C returns the best so far.
+            ``labelling``, ``energy``, ``bound``, ``gap``, ``status``. Ctrl-C returns the best result so far.
 
         Raises
         ------
@@ -145,7 +147,8 @@ class GraphicalModel(FactorGraph):
 
         .. math:: \min_x E(x) \quad \text{subject to } (x_0, ..., x_{k-1}) = \text{labelling}
 
-        For example, cost functions of a file by keywords have auxiliary variables after those of the file.
+        For example, `read_wcsp` appends auxiliary variables for cost functions that a file defines by
+        keywords.
 
         Parameters
         ----------
@@ -160,7 +163,7 @@ class GraphicalModel(FactorGraph):
         Raises
         ------
         InvalidInputError
-            If there are more states than variables, or there is no such state.
+            If `labelling` has more states than the model has variables, or a state that does not exist.
 
         Examples
         --------
@@ -182,30 +185,31 @@ class GraphicalModel(FactorGraph):
 
         .. math:: x^m \in \operatorname{argmin} \{ E(x) : |\{u : x_u \ne x^j_u\}| \ge d, \; j < m \}
 
-        With d = 1, these are the k best labellings, by Lawler's partition [1]_: by elimination where its
-        tables are small, also after states that are in none of the k best have been ruled out; else by `map`
-        on one part after the other, in the order of bounds from messages. With d > 1, they are diverse by a
-        greedy rule, which is the definition above: prices of the states taken before [2]_, then `map` on a
-        model with variables that count the differences.
+        With d = 1, these are the k best labellings, by Lawler's partition of the labellings [1]_. If the
+        tables of elimination are small, perhaps after excluding states that are in none of the k best
+        labellings, elimination solves all parts; else `map` solves one part after the other, in the order of
+        bounds from messages. With d > 1, the formula is a greedy rule for diverse labellings. First the
+        energy is minimised with prices on the states of previous labellings [2]_; then `map` solves a model
+        with additional variables, which count the differences.
 
         Parameters
         ----------
         k : int
-            At least 1; there may be fewer labellings.
+            Number of labellings, at least 1; fewer are returned if there are no more.
         min_distance : int, default 1
-            d, the number of variables in which labellings differ at least.
+            d, the least number of variables in which two of the labellings differ.
         tol : float, default 1e-6
             The relative gap (energy - bound) / abs(energy) at which a labelling counts as proven. With
-            elimination, they are proven up to the rounding errors of sums.
+            elimination, labellings are optimal up to the rounding errors of sums.
         time_limit : float, optional
-            Seconds. Without, a model that `map` does not solve takes as long as `map` does. With d > 1, a gap
-            often remains where tables of elimination are not small, and the status is STALLED.
+            Seconds. Without a limit, `map` runs on a hard model until it stops by itself. With d > 1, a gap
+            often remains if the tables of elimination are not small; the status is then STALLED.
 
         Returns
         -------
         KBestResult
-            ``labellings``, ``energies``, ``bounds``, ``statuses``. Ctrl-C and `time_limit` return what is
-            proven, and the best labellings found besides.
+            ``labellings``, ``energies``, ``bounds``, ``statuses``. Ctrl-C and `time_limit` return the proven
+            labellings, followed by the best others found.
 
         Raises
         ------
@@ -247,28 +251,29 @@ class GraphicalModel(FactorGraph):
 
         .. math:: \min \{ E(x) : x_u = s \}
 
-        Elimination computes all of them by messages to the roots of a tree of cliques and back [1]_. Where
-        its tables are too large, lower bounds follow from the messages of sweeps [2]_, and upper bounds from
-        the best labelling with one state changed and, in models of moderate size, a local search after that.
+        Elimination computes all of them exactly, by messages to the roots of a clique tree and back [1]_. If
+        its tables are too large, lower bounds follow from the messages of sweeps [2]_. Upper bounds are then
+        energies of the best labelling with one state changed; in models of moderate size, local search
+        improves them.
 
-        States whose lower bound is above the best energy are in no labelling of least energy: ``excluded``
-        tells them, and ``fixed`` the variables that have only one state left.
+        A state whose lower bound is above the best energy is in no labelling of least energy: ``excluded``
+        marks these states, and ``fixed`` has the state of each variable whose other states are all excluded.
 
         Parameters
         ----------
         method : {"auto", "elimination", "sweeps"}, default "auto"
-            "auto": elimination if tables of 2^23 entries together suffice, else sweeps.
+            "auto": elimination if its tables have at most 2^23 entries in total, else sweeps.
         start : MAPResult, optional
-            A result of `map` on this model, whose messages and labelling are the start of the sweeps; by
-            default `map` is called.
+            A result of `map` on this model. The sweeps start from its messages and its labelling. By default
+            `map` is called.
         time_limit : float, optional
-            Seconds; what is known then is returned.
+            Seconds after which the bounds so far are returned.
 
         Returns
         -------
         MinMarginals
             ``lower``, ``upper``, ``is_exact``, ``excluded``, ``fixed``, ``labelling``, ``energy``. Ctrl-C
-            during sweeps returns what is known.
+            during sweeps returns the bounds so far.
 
         Raises
         ------
@@ -301,18 +306,18 @@ class GraphicalModel(FactorGraph):
 
         .. math:: \log Z = \log \sum_x \exp(-E(x))
 
-        exact up to rounding errors; -inf if no labelling has finite energy. Divide all energies by a
-        temperature beforehand if there is one.
+        It is exact up to rounding errors, and -inf if no labelling has finite energy. For a temperature other
+        than 1, divide all energies by the temperature first.
 
         Parameters
         ----------
         max_entries : int, default 2**23
-            Entries of all tables together, 8 bytes each.
+            Largest total number of entries of all tables, 8 bytes each.
 
         Raises
         ------
         InvalidInputError
-            If the tables would be larger; `log_partition_bound` does without.
+            If the tables would be larger; use `log_partition_bound`, which needs no such tables.
 
         Examples
         --------
@@ -332,17 +337,17 @@ class GraphicalModel(FactorGraph):
         .. math:: \log \sum_x e^{-E(x)} \le \mathbb{E}_\gamma \max_x \Bigl( \sum_u \gamma_u(x_u) - E(x) \Bigr)
 
         for independent :math:`\gamma_u(s)` of the Gumbel distribution with mean zero [1]_. The right-hand
-        side is the bound. The mean of `n_samples` maxima estimates it without bias, and may by chance be
-        below the logarithm: take some standard errors on top. Where a maximum is not found to the tolerance,
-        the certified bound from above takes its place.
+        side is the bound. The mean of `n_samples` maxima is an unbiased estimate of the bound. It may be
+        below log Z by chance: add some standard errors, for example three. If a maximum is not computed to
+        the tolerance, its certified upper bound replaces it.
 
         Parameters
         ----------
         n_samples : int, default 100
         seed : int or Generator, default 0
-            Of the random numbers, as for `numpy.random.default_rng`.
+            Seed of the random numbers, as for `numpy.random.default_rng`.
         tol : float, default 1e-6
-            The relative gap of each inference, as for `map`. A larger one is faster, and the bound looser.
+            The relative gap of each inference, as for `map`. A larger one is faster and gives a looser bound.
         time_limit : float, optional
             Seconds for all samples together.
 
@@ -383,19 +388,19 @@ class GraphicalModel(FactorGraph):
 
         .. math:: p(x) = \exp(-E(x)) / Z
 
-        by elimination: messages sum over one variable after the other, and variables are drawn on the way
-        back, each given those before it (Dawid 1992, doi:10.1007/BF01890546).
-        There is no approximate sampler for larger tables: perturbed MAP inference draws by a distribution of
-        its own, see ``log_partition_bound(...).labellings``.
+        Messages sum over one variable after the other (elimination). Then the variables are drawn in reverse
+        order, each given the states drawn before (Dawid 1992, doi:10.1007/BF01890546). There is no
+        approximate sampler for larger tables: ``log_partition_bound(...).labellings``, by perturbed MAP
+        inference, have a different distribution.
 
         Parameters
         ----------
         n : int, default 1
             Number of labellings, at least 1.
         seed : int or Generator, default 0
-            Of the random numbers, as for `numpy.random.default_rng`.
+            Seed of the random numbers, as for `numpy.random.default_rng`.
         max_entries : int, default 2**23
-            Entries of all tables together, 8 bytes each.
+            Largest total number of entries of all tables, 8 bytes each.
 
         Returns
         -------

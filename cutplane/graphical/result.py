@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MAPResult(BaseResult):
-    """A labelling, its energy, and a bound that no labelling is below.
+    """A labelling, its energy, and a lower bound of the energies of all labellings.
 
     Attributes
     ----------
     labelling : ndarray of int, shape (n_variables,), or None
-        The best one found; None if none of finite energy was found.
+        The best labelling found; None if no labelling of finite energy was found.
     energy : float
-        Its energy, the upper bound of the least; inf if there is none.
+        Its energy, an upper bound of the least energy; inf if `labelling` is None.
     bound : float
         The certified lower bound; inf if it is proven that no labelling satisfies the hard constraints.
     status : Status
         OPTIMAL only if `gap` is at most the tolerance.
     reason : str
     method : str
-        What was done, in order.
+        The stages that were run, in order.
     history : History
         ``n_cuts`` are the cuts or clusters in use, ``oracle_calls`` the sweeps, ``separations`` the searches
         for cuts or clusters. It has a method `to_frame`.
@@ -70,14 +70,14 @@ class MAPResult(BaseResult):
 
     @property
     def certificate(self) -> SpecialCertificate:
-        """What `verify` checks: the labelling, and the messages of the sweeps."""
+        """The labelling and the messages of the sweeps, which `verify` checks."""
         return SpecialCertificate(self)
 
     @property
     def gap(self) -> float:
         """The relative gap, (energy - bound) / max(1e-12, abs(energy)); 0 if infeasibility is proven.
 
-        0 too where energy and bound differ by no more than the rounding errors of their sums.
+        It is also 0 if energy and bound differ by no more than the rounding errors of their sums.
         """
         within = self.labelling is not None and self.gap_abs <= self.model.rounding(self.labelling)
         return 0.0 if within or self.status is Status.INFEASIBLE else super().gap
@@ -90,25 +90,26 @@ class MAPResult(BaseResult):
     def verify(self, model: FactorGraph | None = None, *, time_limit: float | None = None) -> Verification:
         """Recompute the energy, and prove the bound again.
 
-        The energy is the exact sum of the costs of the labelling, and must be the one that was reported. The
-        bound is read off the messages of the sweeps, which prove one whatever they are: the costs that they
-        leave sum to those of the model. Where that does not reach the bound that was reported, because it
-        came from a linear programme, an elimination, a search, or states that were forbidden on the way,
-        another run proves it: the tree of a search is not kept, so that this takes about as long as the
-        inference did. What it shares with the first run is the code, and the labelling if that is confirmed.
+        The energy is computed again as the exact sum of the costs of the labelling, and must equal the
+        reported energy. The bound is computed again from the messages of the sweeps; any messages prove a
+        bound, because they do not change the sum of all costs. If this bound is below the reported one, for
+        example because a linear programme, an elimination or a search proved the latter, or because states
+        were forbidden, another run proves it. This takes about as long as the inference did, because the tree
+        of a search is not stored. The second run shares only the code with the first, and the labelling if
+        its energy is confirmed.
 
         Parameters
         ----------
         model : GraphicalModel, optional
-            By default the one that the result refers to.
+            By default the model of the result.
         time_limit : float, optional
-            Seconds for the other run; a bound that it does not reach counts as not confirmed.
+            Seconds for the other run; a bound that this run does not reach counts as not confirmed.
 
         Returns
         -------
         Verification
-            ``lower_bound`` is what could be proven; ``n_checked`` counts the costs of variables and factors
-            that the messages were applied to, and the other run as one.
+            ``lower_bound`` is the bound that was proven; ``n_checked`` counts the variables and factors to
+            whose costs the messages were applied, and the other run as one.
         """
         return verify(self, self.model if model is None else model, time_limit)
 
@@ -135,7 +136,7 @@ class MAPResult(BaseResult):
 
 
 def remedy(status: Status) -> str:
-    """Return what to do about a status, in terms of models."""
+    """Return the remedy for a status, in terms of graphical models."""
     return {
         Status.MAX_ITER: "Raise max_iter.",
         Status.TIME_LIMIT: "Raise time_limit, or be content with the gap.",
@@ -145,11 +146,11 @@ def remedy(status: Status) -> str:
 
 
 _AGREEMENT = 1e-9
-"""Part of the bound by which two ways to compute it may differ, because the errors of both are charged."""
+"""Relative difference allowed between two computations of a bound, because both subtract their errors."""
 
 
 def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verification:
-    """Do what `MAPResult.verify` says."""
+    """Implement `MAPResult.verify`."""
     problems: list[str] = []
     upper = _upper(result, model, problems)
     if result.bound > max(upper, result.energy):
@@ -188,7 +189,7 @@ def _upper(result: MAPResult, model: FactorGraph, problems: list[str]) -> float:
 
 
 def _kept(result: MAPResult, model: FactorGraph) -> float:
-    """Return the bound of the messages that were kept, on the costs of the model."""
+    """Return the bound that the stored messages prove for the costs of the model."""
     if result.proof is None:
         return -math.inf
     bound = result.proof.restated(model).certified_bound()
@@ -196,7 +197,7 @@ def _kept(result: MAPResult, model: FactorGraph) -> float:
 
 
 def _again(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:
-    """Return the bound of another run, which may use the labelling and ends when the bound is reached."""
+    """Return the bound of another run, which starts from the labelling and ends at the bound `wanted`."""
 
     def is_enough(state: State) -> bool:
         return state.lower_bound >= wanted

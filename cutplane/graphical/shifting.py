@@ -1,4 +1,4 @@
-"""The same energies with tables that begin at zero, and without penalties larger than can matter."""
+"""Models with the same least energy whose tables have the minimum 0 and no needlessly large penalties."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 _PENALTY = 1e4
-"""Size of entries relative to all that can matter, because it costs four digits out of sixteen."""
+"""Size of penalties relative to energy differences that matter, because it costs four digits of sixteen."""
 
 
 def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
     """Return a model whose tables have the minimum 0 and no finite entry above `cap`.
 
     Its energies are at most those of `model`, in exact arithmetic: differences and the constant are rounded
-    down. The rounding errors of sums over it are relative to how far an energy is above the sum of the
-    minima, and not to the size of the costs.
+    down. The rounding errors of its sums are relative to the energy minus the sum of all minima, and not to
+    the size of the costs.
     """
     unaries, low = _from_zero(model.unaries, model.unary_starts[:-1], cap)
     starts, first, which = np.unique(model.table_starts, return_index=True, return_inverse=True)
@@ -42,11 +42,12 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
 
 
 def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:
-    """Return a model of the same least energy whose costs are of the size of what can matter.
+    """Return a model of the same least energy without needlessly large penalties.
 
-    A labelling with an entry that is further above the minimum of its table than the energy of a known one is
-    above the sum of all minima has a larger energy than that: how much larger does not matter, but would cost
-    the other terms their digits. If the energy is inf, or no entry is that large, the model is returned.
+    Let `energy` be the energy of some labelling, and d its difference to the sum of the minima of all tables.
+    A labelling has a larger energy if it uses an entry that exceeds the minimum of its table by more than d.
+    Such entries are reduced, because large ones would cost the other terms their digits. If `energy` is inf,
+    or no entry is that large, `model` itself is returned.
     """
     if not math.isfinite(energy) or not math.isfinite(model.constant):
         return model
@@ -60,9 +61,10 @@ def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:
 def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
     """Return a lower bound of all energies from a labelling that minimises them in floating point.
 
-    For a minimiser by additions and comparisons alone, in any order, over a `shifted` model: each term goes
-    through fewer additions than there are terms, and all are nonnegative, so that the relative error of a sum
-    is at most their number times the rounding unit, for the minimum as for the labelling that attains it.
+    The algorithm may only add and compare, in any order, the costs of a `shifted` model. Because all terms
+    are nonnegative, and each passes through fewer additions than there are terms, the relative error of a sum
+    is at most the number of terms times the rounding unit. This holds for the minimum and for the energy of
+    the labelling that attains it.
     """
     above = math.fsum(model.terms(labelling)[1:])
     error = _EPS * (model.n_variables + model.n_factors + 8)
@@ -85,6 +87,6 @@ def _from_zero(costs: Array, starts: Array, cap: float) -> tuple[Array, Array]:
     above = np.where(finite, costs, each)
     out = above - each
     back = out - above
-    error = (above - (out - back)) - (each + back)  # of the difference, exactly (Knuth's two-sum)
+    error = (above - (out - back)) - (each + back)  # the exact error of the difference (Knuth's two-sum)
     out = np.where(error < 0.0, np.nextafter(out, -np.inf), out)
     return np.where(finite, np.minimum(np.maximum(out, 0.0), cap), np.inf), low

@@ -19,42 +19,43 @@ from cutplane.runtime.compiling import routine
 _SWEEPS = 5
 """Sweeps between two certified bounds, because each of these takes one more pass over all costs."""
 _WORTHWHILE = 0.03
-"""Share of the gap up to which a rise is slow, because sweeps would need 33 rounds at this pace."""
+"""Share of the gap up to which a rise is slow, because sweeps would need 33 more such rounds."""
 _STILL = 0.01
-"""Share of the gap up to which sweeps stand still, because they would need 100 rounds at this pace."""
+"""Share of the gap up to which sweeps stand still, because they would need 100 more such rounds."""
 _NOTICEABLE = 1e-4
 """Share of the gap that a cluster must close, because 10,000 smaller ones would not close it."""
 _CERTAIN = 1e-7
-"""Rise relative to the bound that a cluster must promise, because less may be error of the messages."""
+"""Least rise, relative to the bound, that a cluster must guarantee, because less may be rounding error."""
 _ROUNDING = 1e-10
 """Gap relative to the bound that counts as closed, because rounding errors of the messages are smaller."""
 _PATIENCE = 5
 """Rounds without a rise after which the ascent ends, because the bound may pause for a few and rise again."""
 _GUESSED = 0.03
-"""Joint states of guessed clusters relative to all tables, because none of these is certain to help."""
+"""Joint states of guessed clusters relative to all table entries, because they may not help at all."""
 _DECODING = 4
 """Rounds between two decodings, because each of these takes two greedy labellings and two local searches."""
 _FAR = 0.03
-"""Share of the bound that counts as the gap at most, because a far energy says little about the bound."""
+"""Largest gap to count, relative to the bound, because the energy of a poor labelling is far too high."""
 
 
 class ClusterAscent:
-    """Raises the lower bound by sweeps and clusters, and decodes labellings; iterating does it step by step.
+    """An iterator whose steps raise the lower bound by sweeps and clusters, and decode labellings.
 
-    A step is five sweeps. If the last one has raised the bound by less than three percent of the gap,
-    clusters are added before: those that are certain to raise it or, when it stands still, those that may
-    (Sontag et al. 2008, Werner 2010). States that no better labelling can have are forbidden. The iteration
-    yields the kind of the clusters, or "sweep"; it ends when the bounds meet, or when nothing is left to try.
+    A step is five sweeps. If the previous step raised the bound by less than three percent of the gap,
+    clusters are added first: clusters that are certain to raise the bound or, when it stands still, clusters
+    that may raise it (Sontag et al. 2008, Werner 2010). States that no better labelling can have are
+    forbidden. A step yields the kind of its clusters, or "sweep". The iteration ends when bound and energy
+    meet, or when neither sweeps nor clusters raise the bound.
 
     Parameters
     ----------
     reparametrization : Reparametrization
-        Where to start; it is changed. If states are forbidden in it because a labelling is known that they
-        cannot improve on, give that labelling too.
+        The start, which is changed in place. If states are forbidden in it because they cannot improve on
+        some labelling, pass this labelling too.
     tighten : bool, default True
-        Whether to add clusters; without, the bound is at most that of the local polytope.
+        Whether to add clusters; without clusters, the bound is at most the bound of the local polytope.
     labelling : ndarray of shape (n_variables,), optional
-        The best labelling that is known.
+        The best labelling so far.
     deadline : float, default inf
         The time on `runtime.clock.clock`, after which a step ends as soon as its stage does.
 
@@ -110,12 +111,12 @@ class ClusterAscent:
                 return
 
     def _is_slow(self) -> bool:
-        """Tell whether to look for clusters: later, if the last time none was found."""
+        """Return whether to search for clusters: later, if the last search found none."""
         slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
         return self._rise <= slow
 
     def _share(self, fraction: float, far: float = _FAR) -> float:
-        """Return a fraction of the gap, or of a part of the bound if the energy is still far away."""
+        """Return a fraction of the gap, which counts at most as `far` times the bound."""
         scale = (
             max(self.model.typical_cost, abs(self.bound))
             if abs(self.bound) < math.inf
@@ -137,7 +138,7 @@ class ClusterAscent:
         self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:
-        """Add clusters and return what they are, "sweep" if there are none."""
+        """Add clusters and return their kind, "sweep" if there are none."""
         self._improve()
         if self._is_late():
             return "sweep"
@@ -162,7 +163,7 @@ class ClusterAscent:
         return clock() > self.deadline
 
     def _improve(self) -> None:
-        """Decode a labelling, and forbid the states that no better one has."""
+        """Decode a labelling, and forbid the states that no better labelling has."""
         self.best.offer(decode(self.reparametrization, self.deadline))
         room = self.best.energy - self._floor
         if not self._is_late() and room <= self._fixed_at:
@@ -175,10 +176,10 @@ class ClusterAscent:
 
 
 def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
-    """Return (variable, state) that cost more than `room` above the bound whatever the rest does.
+    """Return each (variable, state) whose labellings all cost more than the bound plus `room`.
 
-    A labelling costs at least the bound, plus what one of its states costs above the least in the unary and
-    in every pair of the variable, by min-marginals.
+    A labelling costs at least the bound plus the excess of each of its states: the cost of the state minus
+    the least cost, in the unary and in the min-marginals of every pair of the variable.
     """
     alive = np.isfinite(costs.unaries)
     least = np.minimum.reduceat(costs.unaries, costs.unary_starts[:-1])
@@ -195,7 +196,7 @@ def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
 def excesses(costs: PairCosts, labelling: Array) -> Array:
     """Return the excess of the labelling over the least costs of the unary and the pairs of each variable."""
     starts = costs.unary_starts[:-1]
-    with np.errstate(invalid="ignore"):  # of a variable without a state left, inf - inf
+    with np.errstate(invalid="ignore"):  # inf - inf if all states of a variable are forbidden
         total = costs.unaries[starts + labelling] - np.minimum.reduceat(costs.unaries, starts)
     rows, columns = labelling[costs.pairs].T
     places = costs.table_starts + rows * costs.cardinalities[costs.pairs[:, 1]] + columns
@@ -210,7 +211,7 @@ def excesses(costs: PairCosts, labelling: Array) -> Array:
 
 @routine
 def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
-    """Add to the slack of each state its min-marginal in each pair of its variable, less the least one."""
+    """Add to the slack of each state its min-marginal in each pair of its variable, minus the least one."""
     widest = 1
     for k in cardinalities:
         widest = max(widest, k)

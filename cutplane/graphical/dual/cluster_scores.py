@@ -13,15 +13,14 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
 
 _WORK = 2e7
-"""Products of three numbers of states between two readings of the clock, because they take some 0.01 s."""
+"""Sum of k^3 for k states between two readings of the clock, because this takes about 0.01 s."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairCosts:
     """The unary and the pairwise costs of a reparametrised model, in flat arrays.
 
-    The variables of each of the `pairs` are ascending; its table begins in `tables` at its entry of
-    `table_starts`, in C order.
+    The variables of each pair p are ascending; its table, in C order, begins at ``tables[table_starts[p]]``.
     """
 
     cardinalities: Array
@@ -33,7 +32,7 @@ class PairCosts:
 
     @classmethod
     def of(cls, reparametrization: Reparametrization) -> PairCosts:
-        """Take the costs of a reparametrised model as they stand."""
+        """Return the present costs of a reparametrised model."""
         model, pairs = reparametrization.model, reparametrization.pairs()
         return cls(
             model.cardinalities,
@@ -46,7 +45,7 @@ class PairCosts:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All but the pairs."""
+        """All fields except the pairs."""
         return self.cardinalities, self.unary_starts, self.unaries, self.table_starts, self.tables
 
     @cached_property
@@ -87,7 +86,7 @@ class Cycles:
 def guaranteed_increases(
     costs: PairCosts, cycles: Cycles, is_late: Callable[[], bool] = lambda: False
 ) -> Array:
-    r"""Return by how much the bound rises at least when a cycle is triangulated into clusters.
+    r"""Return the guaranteed rise of the bound when each cycle is triangulated into clusters.
 
     .. math:: \min_{x_C} \Big[\sum_{u \in C} \theta'_u + \sum_{e \in C} \theta'_e\Big]
               - \sum_{u \in C} \min \theta'_u - \sum_{e \in C} \min \theta'_e \;\ge\; 0
@@ -107,9 +106,9 @@ def guaranteed_increases(
 
 
 def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
-    """Return by how much the bound rises at least when a set of ascending variables becomes a cluster.
+    """Return the guaranteed rise of the bound when each set of ascending variables becomes a cluster.
 
-    It is the least sum of all unaries and pairs inside, less the sum of their minima.
+    It is the least sum of all unaries and pairs inside, minus the sum of their minima.
     """
     sizes = [len(scope) for scope in sets]
     return score_sets(

@@ -10,9 +10,9 @@ from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
-"""Nodes that a search visits at most, because thousands of searches of a whole large graph take too long."""
+"""Most nodes that a search visits, because thousands of searches of a whole large graph take too long."""
 _ROUNDS = 20
-"""Rounds of searches at most, because each spends margins, so that the cycles of later ones are weaker."""
+"""Most rounds of searches, because each subtracts margins, so that later cycles are weaker."""
 
 
 def frustrated_cycles(
@@ -20,11 +20,12 @@ def frustrated_cycles(
 ) -> Cycles:
     """Return cycles of any length along which the pairs contradict each other (Sontag, Choe, Li 2012).
 
-    The states of each variable are split into one of them and the others, in all ways; a pair of such splits
-    prefers to agree or to differ, by some margin. A cycle with an odd number of those that prefer to differ
-    raises the bound by its smallest margin if the variables have two states, and is a good candidate if they
-    have more. The strongest are found by way of a maximum spanning forest, and shortened; their margins are
-    taken off, and so on, for at most `limit` searches. Margins up to `least` are ignored.
+    The states of each variable are split into one state and the others, in all ways. For two such splits of a
+    pair, agreement or disagreement is cheaper, by some margin. A cycle with an odd number of pairs that
+    prefer to disagree raises the bound by its smallest margin if the variables have two states, and is a good
+    candidate if they have more. The strongest cycles are found with a maximum spanning forest, and shortened.
+    Then their margins are subtracted, and the search is repeated, for at most `limit` searches in total.
+    Margins up to `least` are ignored.
     """
     if len(costs.pairs) == 0:
         return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -53,11 +54,11 @@ def frustrated_cycles(
 def projected_preferences(
     pairs, node_starts, shares, cardinalities, unary_starts, unaries, table_starts, tables, least
 ):
-    """Return the edges (node, node) of the projection graph whose preference exceeds `least`, and these.
+    """Return the edges (node, node) of the projection graph with preferences above `least`, and these.
 
     A node (u, a) splits the states of u into a and the others; a variable of two states has one node. The
-    preference is what it costs the pair to disagree, less what it costs to agree. `shares` is the
-    part of its unary costs that a variable lends to each of its pairs.
+    preference is the least cost of disagreement minus the least cost of agreement. `shares` is the part of
+    its unary costs that a variable adds to each of its pairs.
     """
     count = 0
     ends = np.empty((tables.size, 2), dtype=np.int64)
@@ -115,9 +116,9 @@ def _row_minima_without_one(costs, rows, columns, without):
 def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
     """Return (starts, links, nodes) of at most `limit` closed walks with an odd number of negative edges.
 
-    The edges are sorted by falling strength; a walk is the numbers of its edges, and the nodes that each
-    shares with the next. Each edge that contradicts stronger ones is closed to the shortest such walk among
-    the edges at least as strong; searches that visit more than `reach` nodes are left.
+    The edges are sorted by decreasing strength. A walk is given by the numbers of its edges, and by the nodes
+    that each edge shares with the next. Each edge that contradicts stronger edges is closed to the shortest
+    such walk over edges that are at least as strong. A search is abandoned after `reach` nodes.
     """
     m = ends.shape[0]
     closing = _contradictions(n_nodes, ends, negative, limit)
@@ -177,13 +178,13 @@ def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
 
 @routine
 def _across(ends, negative, link, node):
-    """Return where an edge leads from a node with a parity; the way back is the same."""
+    """Return the other end of an edge from a node with a parity; both directions are treated alike."""
     return 2 * (ends[link, 0] + ends[link, 1] - node // 2) + ((node + negative[link]) & 1)
 
 
 @routine
 def spend(walk_starts, walks, strengths):
-    """Take from the edges of each walk the strength of its weakest one: what the walk is worth."""
+    """Subtract from all edges of each walk the strength of its weakest edge."""
     for w in range(walk_starts.size - 1):
         least = np.inf
         for place in range(walk_starts[w], walk_starts[w + 1]):
@@ -194,7 +195,7 @@ def spend(walk_starts, walks, strengths):
 
 @routine
 def _contradictions(n_nodes, ends, negative, limit):
-    """Return the first `limit` edges that contradict the ones before them: union-find with parities."""
+    """Return the first `limit` edges that contradict the edges before them, by union-find with parities."""
     root = np.arange(n_nodes)
     parity = np.zeros(n_nodes, dtype=np.int64)
     found = np.empty(min(limit, ends.shape[0]), dtype=np.int64)
@@ -226,7 +227,7 @@ def _contradictions(n_nodes, ends, negative, limit):
 
 @routine
 def simple_cycles(walk_starts, variables, n_variables):
-    """Split closed walks of variables at those that they pass twice into cycles of at least three."""
+    """Split closed walks at the variables that they visit twice, into cycles of at least three variables."""
     starts = np.zeros(variables.size // 3 + 1, dtype=np.int64)
     cycles = np.empty(variables.size, dtype=np.int64)
     stack = np.empty(variables.size, dtype=np.int64)

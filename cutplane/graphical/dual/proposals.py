@@ -20,9 +20,9 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 _SEARCHES = 2000
-"""Searches for frustrated cycles at most, because each may visit thousands of nodes."""
+"""Most searches for frustrated cycles, because each may visit thousands of nodes."""
 _AT_LEAST = 8
-"""Clusters of a proposal even if large, because each proposal takes another search of the whole graph."""
+"""Clusters proposed even if they are large, because each proposal searches the whole graph again."""
 
 
 class ClusterProposals:
@@ -36,10 +36,10 @@ class ClusterProposals:
     def propose(
         self, costs: PairCosts, least: float, work: int, is_late: Callable[[], bool]
     ) -> tuple[list[Scope], str]:
-        """Return clusters that are certain to raise the bound by more than `least`, best first, and a name.
+        """Return clusters certain to raise the bound by more than `least`, best first, and their kind.
 
-        Triangles and chordless squares, or if there are none, longer frustrated cycles; with at most `work`
-        joint states together, unless they are very few.
+        They are triangles and chordless squares or, if there are none, longer frustrated cycles. They have at
+        most `work` joint states in total, unless there are only a few of them.
         """
         short = Cycles.joined(short_cycles(costs))
         found = self._new(self._triplets(short, guaranteed_increases(costs, short, is_late), least), work)
@@ -53,12 +53,12 @@ class ClusterProposals:
     def guess(
         self, costs: PairCosts, excesses: Array, least: float, work: int, is_late: Callable[[], bool]
     ) -> tuple[list[Scope], str]:
-        """Return clusters that may help together where none is certain to alone, and their kind.
+        """Return clusters that may together raise the bound, although none is certain to, and their kind.
 
-        The first of these kinds that there are: factors of more than two variables, which agree on pairs
-        then; clusters and triangles with one more variable, if certain to help; short cycles where the
-        labelling at hand and the bound differ (by the `excesses` of the variables); other short cycles;
-        others with one more variable.
+        These kinds are tried in order, until one exists: factors of more than two variables, which then agree
+        on pairs; clusters and triangles extended by one variable, if certain to help; short cycles on which
+        the labelling exceeds the bound (by the `excesses` of the variables); other short cycles; other
+        clusters and triangles extended by one variable.
         """
         for kind, scopes in self._guesses(costs, excesses, least):
             found = self._new(scopes, work)
@@ -97,7 +97,7 @@ class ClusterProposals:
 
 
 def _order(values: Array, least: float) -> Array:
-    """Return where the values are more than `least`, the largest first."""
+    """Return the indices of the values above `least`, the largest value first."""
     good = np.flatnonzero(values > least)
     return good[np.argsort(-values[good], kind="stable")]
 
@@ -111,13 +111,13 @@ def _scopes(rows: Array) -> Iterator[Scope]:
 
 
 _LIMIT = 2**20
-"""Triangles, and squares, that are listed at most, because their rows then take 25 and 34 MB."""
+"""Most triangles, and most squares, that are listed, because their rows then take 25 and 34 MB."""
 _LARGEST = 2**10
-"""Joint states of a grown set at most, because each pass over a cluster visits all of them."""
+"""Most joint states of an extended set, because each pass over a cluster visits all of them."""
 _MOST = 2**10
-"""Grown sets after which no other scope is grown, because the most doubtful scopes are the first."""
+"""Extended sets after which no other scope is extended, because the most promising scopes are the first."""
 _MANY = 8
-"""Common neighbours of which all pairs are listed, because pairs grow as the square of their number."""
+"""Most common neighbours of which all pairs are listed, because the number of pairs grows as the square."""
 
 
 Scope = tuple[int, ...]
@@ -132,7 +132,7 @@ def short_cycles(costs: PairCosts) -> list[Cycles]:
 def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
     """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows.
 
-    The chords of a cycle leave from its variable of fewest states.
+    All chords of a cycle start at its variable with the fewest states.
     """
     if not chosen.size:
         return np.empty((0, 3), dtype=np.int64)
@@ -149,10 +149,10 @@ def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
 
 
 def grown_sets(costs: PairCosts, scopes: list[Scope], excesses: Array) -> list[Scope]:
-    """Return scopes with one more variable each that is a neighbour of at least two of theirs.
+    """Return scopes extended by one variable that is a neighbour of at least two of their variables.
 
-    Sets of more than 1024 joint states are left out. The scopes where the best labelling exceeds the bound
-    most, by the `excesses` of their variables, are first, until there are 1024 sets.
+    Sets of more than 1024 joint states are omitted. Scopes on which the best labelling exceeds the bound
+    most, by the `excesses` of their variables, are extended first, until there are 1024 sets.
     """
     starts, neighbours, _ = costs.graph
     grown: dict[Scope, None] = {}
@@ -182,8 +182,8 @@ def sums(values: Array, scopes: list[Scope]) -> Array:
 def triangles(starts, neighbours, limit):
     """Return at most `limit` triangles, one ascending row each.
 
-    Each is found once, from its variable of highest degree by way of the others, so that hubs cost little:
-    the time is the sum over the edges of the lower degree of their ends.
+    Each triangle is found once, from its variable of highest degree. Because the time is the sum, over the
+    edges, of the lower degree of the two ends, variables of high degree cost little.
     """
     n = starts.size - 1
     found = np.empty((limit, 3), dtype=np.int64)
@@ -213,8 +213,8 @@ def triangles(starts, neighbours, limit):
 def squares(starts, neighbours, limit):
     """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
 
-    Where two variables have many common neighbours, only cycles through consecutive ones are listed: the
-    others are sums of these.
+    If two variables have many common neighbours, only cycles through consecutive ones are listed, because the
+    other cycles are sums of these.
     """
     n = starts.size - 1
     found = np.empty((limit, 4), dtype=np.int64)

@@ -1,1 +1,1 @@
-"""Primal cutting planes: relaxations of the marginal polytope, and what cuts their solutions off."""
+"""Primal cutting planes: relaxations of the marginal polytope, and inequalities that cut off solutions."""

@@ -1,4 +1,4 @@
-"""Binary models of pairs in terms of which variables differ, and forests with a root for each tree."""
+"""Binary pairwise models in terms of which variables differ, and rooted forests."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from cutplane.sets.base import FeasibleSet
 
 
 class Disagreements(FeasibleSet):
-    r"""The probabilities c with which neighbours in a binary model of pairs differ, each by itself.
+    r"""The probabilities c with which neighbours in a binary pairwise model differ.
 
     .. math:: E(x) = \theta_0' + \sum_{uv} w_{uv} c_{uv}, \qquad c_{uv} = [x_u \ne x_v] \in [0, 1]
 
-    The field of a variable is its edge to an *apex*, one more node whose state is 0. The vectors of zeros and
-    ones that are cuts of this graph are the labellings; one that is opposite throughout a connected component
-    without fields has the same energy and the same vector. That c is a mixture of cuts is left to cycle
-    inequalities: those of the triangles with the apex alone give the local polytope.
+    The field of a variable is the weight of its edge to an *apex*, an additional node with state 0.
+    Labellings are the cuts of this graph, as vectors of zeros and ones. Two labellings that are opposite
+    throughout a connected component without fields have the same energy and the same vector. Cycle
+    inequalities are not part of this set. For example, the inequalities of all triangles with the apex
+    restrict it to the local polytope.
 
-    A forbidden tuple is a bound, or an equation over a triangle with the apex. Pairs without interaction drop
-    out, and so do variables with one state left.
+    A forbidden tuple becomes a bound, or an equation over a triangle with the apex. Pairs without interaction
+    are removed, and so are variables with only one allowed state.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Disagreements(FeasibleSet):
     right : ndarray of shape (n_rows,)
         The set is {rows c = right, lower <= c <= upper}.
     constant : float
-        What <cost, c> lacks to the energy; inf if the model was found to forbid every labelling.
+        The energy minus <cost, c>; inf if the model was found to forbid every labelling.
     rounding : float
         By how much <cost, c> + constant may differ from the energy of a labelling.
 
@@ -138,27 +139,27 @@ class Disagreements(FeasibleSet):
         return (states[self.edges[:, 0]] != states[self.edges[:, 1]]).astype(np.float64)
 
     def read(self, x: Array) -> Array:
-        """Return the labelling that x, rounded, says along a spanning tree of its surest entries."""
+        """Round x to a labelling, along a spanning tree of the entries that are nearest to 0 or 1."""
         n = self.model.n_variables
         sides = two_sides(self.edges, x, n + 1)
         return np.where(self._states >= 0, self._states, sides[:n] != sides[n])
 
 
 _ROUNDING = 1e-14
-"""Weight relative to its terms that counts as zero, because it is rounding error."""
+"""Largest weight, relative to its terms, that counts as zero, because it is rounding error."""
 _EPS = float(np.finfo(np.float64).eps)
 _OPERATIONS = 16
-"""Additions to an entry of a table besides the sum over the pairs of a variable, because each one errs."""
+"""Additions to an entry of a table, in addition to the pairs of a variable, because each has an error."""
 
 
 class BinaryPairs(NamedTuple):
-    """The energy of a binary model of pairs in terms of its variables and of which of them differ.
+    """The energy of a binary pairwise model in terms of its variables and of the pairs that differ.
 
-    `states` is the only state left of a variable, or -1; no field or pair has to do with a fixed variable.
-    The constant is inf if fixing what has to be fixed shows that no labelling is allowed. Of pairs that
-    `must_differ` or `must_agree`, two opposite tuples are forbidden; `forbidden` is the only such tuple of a
-    pair, or (-1, -1), which fields and couplings count as a finite one. `rounding` bounds the errors of all
-    these in an energy.
+    `states` is the only allowed state of a variable, or -1; fixed variables have no field and no pair. The
+    constant is inf if fixing variables shows that no labelling is allowed. Pairs in `must_differ` or
+    `must_agree` have two opposite forbidden tuples. `forbidden` is the only forbidden tuple of a pair, or
+    (-1, -1); fields and couplings treat its cost as finite. `rounding` bounds the errors of all these terms
+    in an energy.
     """
 
     constant: float
@@ -172,10 +173,10 @@ class BinaryPairs(NamedTuple):
 
 
 def binary_pairs(model: FactorGraph) -> BinaryPairs:
-    """Return a binary model of pairs in this form, having fixed the variables that have one state left.
+    """Convert a binary pairwise model, after fixing the variables with one allowed state.
 
-    What is within rounding of zero is dropped; the least that it may contribute goes to the constant, so that
-    bounds remain bounds.
+    Weights within rounding errors of zero are removed; their least sum is added to the constant, because
+    bounds must stay valid.
     """
     n, (first, second) = model.n_variables, model.edges.T
     unaries, tables = _padded(model)
@@ -214,7 +215,7 @@ def _largest(rows: Array) -> Array:
 
 
 def _padded(model: FactorGraph) -> tuple[Array, Array]:
-    """Return unaries of shape (n, 2) and tables of shape (m, 2, 2); a state that is missing costs inf."""
+    """Return unaries of shape (n, 2) and tables of shape (m, 2, 2); missing states cost inf."""
     unaries = np.full((model.n_variables, 2), np.inf)
     unaries[:, 0] = model.unaries[model.unary_starts[:-1]]
     two = model.cardinalities == 2
@@ -227,7 +228,7 @@ def _padded(model: FactorGraph) -> tuple[Array, Array]:
 
 
 def _propagate(unaries: Array, tables: Array, first: Array, second: Array) -> None:
-    """Fix variables that have one state left, move their pairs into the unaries of the others; in place."""
+    """Fix variables with one allowed state, and add their pairs to unaries of the neighbours, in place."""
     while True:
         for axis, ends in ((2, first), (1, second)):
             forbidden: Any = np.isinf(tables).all(axis=axis)
@@ -246,7 +247,7 @@ def _propagate(unaries: Array, tables: Array, first: Array, second: Array) -> No
 
 
 def _fill(tables: Array, must_differ: Array, must_agree: Array, single: Array, places: Array) -> None:
-    """Give forbidden tuples finite costs that make no coupling; in place."""
+    """Give forbidden tuples finite costs with which the coupling is zero, in place."""
     tables[must_differ, [[0], [1]], [[0], [1]]] = 0.5 * (
         tables[must_differ, 0, 1] + tables[must_differ, 1, 0]
     )
@@ -267,8 +268,8 @@ def _drop(weights: Array, sizes: Array) -> float:
 class RootedForest:
     """Breadth-first trees of the chosen edges, from the node of largest degree of each connected component.
 
-    A node is in the tree `component`, `depth` steps from its root; `above` is its parent, a root's is itself;
-    `upward` is the edge to the parent, -1 for a root.
+    For each node, `component` is its tree, `depth` its distance from the root, `above` its parent (a root is
+    its parent), and `upward` the edge to the parent (-1 for a root).
     """
 
     def __init__(self, edges: Array, chosen: Array, n_nodes: int):
@@ -296,14 +297,14 @@ class RootedForest:
         self.depth = self._sums((self.upward >= 0).astype(np.int64))
 
     def sides(self, differs: Array) -> Array:
-        """Return 0 or 1 for each node, 0 for the roots, so that the ends of tree edges differ as is said."""
+        """Return a side, 0 or 1, of each node, 0 for roots, such that ends of tree edges differ as given."""
         steps = np.zeros(self.upward.size, dtype=np.int64)
         child = np.flatnonzero(self.upward >= 0)
         steps[child] = differs[self.upward[child]]
         return self._sums(steps) % 2
 
     def _sums(self, steps: Array) -> Array:
-        """Return the sum of the steps on the way to the root, going twice as far each time."""
+        """Return the sum of the steps on the path to the root, by repeated doubling of the path."""
         above, sums = self.above, steps.copy()
         while (above != above[above]).any():
             sums += sums[above]
@@ -312,10 +313,10 @@ class RootedForest:
 
 
 def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:
-    """Return a side, 0 or 1, of each node, so that the ends of the surest edges differ as c in [0, 1] says.
+    """Round the disagreements c in [0, 1] of the edges to a side, 0 or 1, of each node.
 
-    The edges of a forest that is maximal with respect to |c - 1/2| are believed; in each connected component
-    the sides may be exchanged.
+    The sides agree with the rounded c on a spanning forest with the largest sum of |c - 1/2|. In each
+    connected component the two sides may be exchanged.
     """
     low, high = np.sort(edges, axis=1).T
     unsure = 2.0 - np.abs(2.0 * c - 1.0)  # zero would mean that there is no edge

@@ -19,24 +19,24 @@ from cutplane.sets.base import FeasibleSet
 
 
 class LocalPolytope(FeasibleSet):
-    r"""The marginals :math:`\mu` of a graphical model that agree locally; those in {0, 1} are the labellings.
+    r"""The marginals :math:`\mu` of a graphical model that agree locally; 0/1 vectors are the labellings.
 
     .. math::
         \mu \ge 0, \qquad \sum_i \mu_u(i) = 1, \qquad \sum_{x_A : x_u = i} \mu_A(x_A) = \mu_u(i)
 
     for all variables u, all factors A, all u in A and all states i of u. Minimising <cost, x> + constant over
-    it bounds the energy from below; on trees, and for binary pairs that attract each other, it is exact.
+    it bounds the energy from below. The bound is exact on trees and for attractive binary pairs.
 
-    The vector x holds the marginals of the variables in the order of ``model.unaries``, then those of the
-    factors in their order, each in C order, then those of the pairs and clusters that were added. A forbidden
-    tuple has the upper bound 0 and no cost.
+    The vector x contains the marginals of the variables in the order of ``model.unaries``, then the marginals
+    of the factors in their order, each in C order, then of the added pairs and clusters. A forbidden tuple
+    has the upper bound 0 and cost 0.
 
     Parameters
     ----------
     model : GraphicalModel
     clusters : iterable of sequences of int
-        Sets of at least three variables whose joint marginals are added and have to agree with those of all
-        their pairs, which are added too where the model lacks them.
+        Sets of at least three variables. Their joint marginals are added, and have to agree with the
+        marginals of all their pairs; missing pairs are added too.
 
     Attributes
     ----------
@@ -45,16 +45,17 @@ class LocalPolytope(FeasibleSet):
     cost, upper : ndarray of shape (dim,)
     rows : csr_array of shape (n_rows, dim)
     right : ndarray of shape (n_rows,)
-        The polytope is {rows x = right, 0 <= x <= upper}. Rows that others imply are left out.
+        The polytope is {rows x = right, 0 <= x <= upper}. Redundant rows are omitted.
     constant : float
-        What <cost, x> lacks to the energy.
+        The energy minus <cost, x>.
     rounding : float
-        By how much <cost, x> + constant may differ from the energy of a labelling: 0, the costs are the same.
+        By how much <cost, x> + constant may differ from the energy of a labelling: 0, because the costs are
+        the same.
 
     Raises
     ------
     InvalidInputError
-        If a cluster has fewer than three variables, or names one twice or one that there is not.
+        If a cluster has fewer than three variables, repeats a variable, or names one that does not exist.
 
     References
     ----------
@@ -63,7 +64,7 @@ class LocalPolytope(FeasibleSet):
 
     Examples
     --------
-    Three variables that all want to differ: each pair can, unless its marginals agree with the third.
+    Three variables of two states cannot all differ, but in the local polytope without a cluster they do:
 
     >>> import cutplane as cut
     >>> from cutplane.graphical import GraphicalModel
@@ -132,7 +133,7 @@ class LocalPolytope(FeasibleSet):
         return x
 
     def read(self, x: Array) -> Array:
-        """Return the labelling in which each variable has its likeliest state, the first of several."""
+        """Return the labelling in which each variable has its most probable state, the first of equals."""
         starts, states = self.model.unary_starts[:-1], self.model.cardinalities
         marginals = x[: self.model.unaries.size]
         likeliest = np.flatnonzero(marginals == np.repeat(np.maximum.reduceat(marginals, starts), states))
@@ -156,7 +157,7 @@ def _extended(
 ) -> tuple[FactorGraph, dict[int, list[int]]]:
     """Return the model with zero-valued factors on clusters and their pairs, and the pairs of each cluster.
 
-    Both are given by the numbers of their factors; pairs are in lexicographic order.
+    Clusters and pairs are given by the numbers of their factors; pairs are in lexicographic order.
     """
     if not clusters:
         return model, {}
@@ -180,7 +181,7 @@ def _extended(
 
 
 def _in_order(model: FactorGraph) -> Array:
-    """Return the tables of the factors one after the other, those that are shared repeated."""
+    """Return the tables of the factors one after the other; shared tables are repeated."""
     sizes = model.table_sizes
     return model.tables[
         np.arange(sizes.sum()) + np.repeat(model.table_starts - np.cumsum(sizes) + sizes, sizes)
@@ -188,7 +189,7 @@ def _in_order(model: FactorGraph) -> Array:
 
 
 class ConsistencyRows:
-    """Collects sparse rows, the factors of one shape at once; their columns begin at `table_starts`."""
+    """Collects sparse rows, all factors of one shape at once; their columns begin at `table_starts`."""
 
     def __init__(self, model: FactorGraph, table_starts: Array):
         self._model = model
@@ -198,15 +199,15 @@ class ConsistencyRows:
         self._values: list[Array] = []
 
     def normalise(self) -> None:
-        """Let the marginals of each variable sum to 1."""
+        """Add the rows by which the marginals of each variable sum to 1."""
         model = self._model
         self._add(model.cardinalities, np.arange(model.unaries.size), np.ones(model.unaries.size))
 
     def with_variables(self, factors: Array) -> None:
-        """Let the factors agree with their variables.
+        """Add the rows by which the factors agree with their variables.
 
-        The marginals of a factor sum to 1 by the agreement with its first variable; so the last state of
-        every other one follows from the rest.
+        Only the first variable has a row for its last state. For every other variable this row is redundant,
+        because the marginals of a factor sum to 1 by the agreement with its first variable.
         """
         model = self._model
         for arity in np.unique(model.arities[factors]).tolist():
@@ -220,10 +221,10 @@ class ConsistencyRows:
                     self._link(parents, children, shape, [axis], dropped=[axis] if axis else [])
 
     def with_pairs(self, cluster: int, pairs: Sequence[int], apart: bool) -> None:
-        """Let a factor agree with its pairs: factors in lexicographic order of their variables.
+        """Add the rows by which a cluster agrees with its pairs, which are in lexicographic order.
 
-        `apart` says that it does not agree with its variables yet. Once it does with one of a pair, the last
-        state of the other follows from the rest.
+        `apart` says that the cluster does not agree with its variables yet. Once it agrees with one variable
+        of a pair, the row of the last state of the other variable is redundant.
         """
         scope, table = self._model.factor(cluster)
         settled = set() if apart else set(scope)
@@ -235,7 +236,7 @@ class ConsistencyRows:
             settled |= set(members)
 
     def rows(self, dim: int) -> tuple[sparse.csr_array, Array]:
-        """Return the rows and their right sides."""
+        """Return the rows and their right-hand sides."""
         widths = np.concatenate(self._widths)
         starts = np.concatenate([[0], np.cumsum(widths)])
         entries = np.concatenate(self._values), np.concatenate(self._columns).astype(np.int32), starts
@@ -246,9 +247,9 @@ class ConsistencyRows:
     def _link(
         self, parents: Array, children: Array, shape: Sequence[int], axes: list[int], dropped: list[int]
     ) -> None:
-        """Let tables of one shape, at the columns `parents`, agree with those on their `axes` at `children`.
+        """Add rows by which tables of one shape at `parents`, summed to `axes`, equal those at `children`.
 
-        The last state of the axes in `dropped` is left out.
+        Tables begin at these columns. The last state of the axes in `dropped` is omitted.
         """
         inner = [shape[axis] for axis in axes]
         kept = np.ix_(*(np.arange(shape[axis] - (axis in dropped)) for axis in axes))

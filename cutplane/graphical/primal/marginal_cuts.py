@@ -1,4 +1,4 @@
-"""Inequalities of cut polytopes, also of contracted subgraphs, as a separation oracle over marginals."""
+"""Separation oracles over marginals: cycle inequalities, and other inequalities of cut polytopes."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class CycleInequalities(FeasibleSet):
         \sum_{e \in F} (1 - c_e) + \sum_{e \in C \setminus F} c_e \ge 1, \qquad
         C \text{ a cycle}, \; F \subseteq C, \; |F| \text{ odd}
 
-    Around a cycle, a labelling changes sides an even number of times. For `Disagreements`, c is the point
-    itself. For a `LocalPolytope`, c is the probability that just one of two neighbours is in a state chosen
-    for it, for all choices of a state each.
+    They are valid because a labelling changes sides an even number of times around a cycle. For
+    `Disagreements`, c is the point itself. For a `LocalPolytope`, one state of each variable is chosen, in
+    all ways, and c is the probability that exactly one of two neighbours is in its chosen state.
 
     Parameters
     ----------
     relaxation : Disagreements or LocalPolytope
     rounding : Rounding, optional
-        Proposes labellings near the points that are cut off, as points for the upper bound.
+        Rounds the points that are cut off to labellings, which may improve the upper bound.
     local_cuts : bool, default False
-        Whether to look, where no cycle inequality is violated, for other facets of small subgraphs: see
+        Whether to separate other facets of small subgraphs when no cycle inequality is violated: see
         `separate_local_cuts`.
     tol : float, default 1e-6
-        Violations of cycle inequalities up to this are not looked at.
+        Violations of cycle inequalities up to `tol` are ignored.
     deadline : float, default inf
-        The time, as `cutplane.runtime.clock.clock` tells it, after which none are looked for.
+        The time on `cutplane.runtime.clock.clock` after which no inequalities are separated.
 
     References
     ----------
@@ -107,32 +107,32 @@ class CycleInequalities(FeasibleSet):
         return projection_graph(relaxation.model)
 
     def _is_labelling(self, x: Array) -> bool:
-        """Tell whether x is a labelling in a local polytope, which all inequalities hold for."""
+        """Return whether x is a labelling in a local polytope, because it then satisfies all inequalities."""
         return isinstance(self.relaxation, LocalPolytope) and bool(((x == 0.0) | (x == 1.0)).all())
 
     def nearby(self, x: Array) -> Array | None:
-        """Return the best labelling known after rounding x, as a point; None without a rounding."""
+        """Round x, and return the best labelling so far as a point; None without a rounding."""
         return None if self._rounding is None else self._rounding(x)
 
 
 _INTEGRAL = 1e-6
 """Distance from 0 or 1 up to which an edge is integral, because solvers of linear programmes err by less."""
 _TOLERANCE = 1e-4
-"""Violation of a cut, relative to its norm, at least, because shallower ones hardly raise the bound."""
+"""Least violation of a cut relative to its norm, because shallower cuts hardly raise the bound."""
 _MAX_NODES = 9
-"""Nodes of a set at most, because nine have 256 cuts and each further one doubles these."""
+"""Most nodes of a set, because nine nodes have 256 cuts, and each further node doubles the number."""
 _MAX_SETS = 64
-"""Sets in a round at most, because each takes a linear programme."""
+"""Most sets per round, because each takes a linear programme."""
 
 
 def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
     """Find inequalities of the cut polytope, ``normals @ c <= offsets``, that c violates.
 
-    Edges with c = 0 or 1 are contracted. Where the entries of c on a set of the nodes that are left are no
-    mixture of the cuts of this set, the segment from the mean of these cuts to c leaves their convex hull
-    through a facet, which a linear programme finds. Among the facets are the wheel, bicycle wheel and clique
-    inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004); c should satisfy the cycle
-    inequalities.
+    Edges with c = 0 or 1 are contracted, and small sets of the remaining nodes are tested. If c on a set is
+    not a convex combination of the cuts of this set, the segment from the mean of these cuts to c crosses a
+    facet of their convex hull, which a linear programme finds. The facets include, for example, the wheel,
+    bicycle wheel and clique inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004). The
+    point c should satisfy the cycle inequalities.
     """
     contracted = Contraction(graph.edges, np.clip(c, 0.0, 1.0), graph.n_nodes, _INTEGRAL)
     rows, offsets = [], []
@@ -155,7 +155,7 @@ def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
 
 
 def _sets(contracted: Contraction) -> Iterator[Array]:
-    """Yield different sets of many pairs each, grown from one node each, those not yet covered first."""
+    """Yield different sets with many pairs, each grown from one node; nodes not yet covered are first."""
     n, (first, second) = contracted.n_components, contracted.pairs.T
     ends = np.concatenate([first, second]), np.concatenate([second, first])
     links = sparse.csr_array((np.ones(ends[0].size), ends), shape=(n, n))
@@ -188,7 +188,7 @@ def _cuts(nodes: Array, pairs: Array) -> Array:
 
 
 def _facet(x: Array, points: Array) -> tuple[Array, float] | None:
-    """Return (normal, offset) of the facet of the hull of points between their mean and x; None if inside."""
+    """Return (normal, offset) of the facet of the hull of points that separates x; None if x is inside."""
     from scipy.optimize import linprog
 
     middle = points.mean(axis=0)
@@ -202,16 +202,17 @@ def _facet(x: Array, points: Array) -> tuple[Array, float] | None:
 
 
 class Contraction:
-    """A graph in which edges with c within `tol` of 0 or 1 are contracted, so that fractional ones are left.
+    """A graph in which edges with c within `tol` of 0 or 1 are contracted; fractional edges remain.
 
-    The nodes of a component are surely on the same side as its root or surely on the other one. `pairs` are
-    those of components that are joined by fractional edges, `c` how far their roots are on different sides,
-    as the edge nearest to them says.
+    A node of a component has either the side of its root or the other side. `pairs` are the pairs of
+    components joined by fractional edges; `c` is the disagreement of their roots, computed from the nearest
+    of these edges.
 
     Examples
     --------
-    Node 3 is surely opposite to node 2. A cut of the triangle that is left has at most two of its edges; that
-    2 and 3 might be on the same side after all is accounted for by the edge between them.
+    Because c = 1 between nodes 2 and 3, contraction makes a triangle, whose cuts have at most two edges. In
+    the lifted inequality, the contracted edge has a coefficient too, because a cut may put 2 and 3 on the
+    same side.
 
     >>> import numpy as np
     >>> from cutplane.graphical.primal.marginal_cuts import Contraction
@@ -240,10 +241,10 @@ class Contraction:
         self.c = np.where(turned, 1.0 - c[self._chosen], c[self._chosen])
 
     def lift(self, chosen: Array, normal: Array, offset: float) -> tuple[Array, Array, float]:
-        """Return (edges, normal, offset) that holds for all cuts, given one over the chosen pairs.
+        """Return an inequality (edges, normal, offset) for all cuts, given one over the chosen pairs.
 
-        If an integral edge is not as it was taken to be, the nodes beyond it are on the other side than was
-        thought; the coefficient it gets outweighs whatever that may change.
+        If a cut contradicts c on a contracted edge, the nodes beyond this edge change sides. The coefficient
+        of the edge is at least as large as the effect of this change.
         """
         forest, numbers, turned = self._forest, self._chosen[chosen], self._turned[chosen]
         coefficients = dict(zip(numbers.tolist(), np.where(turned, -normal, normal).tolist(), strict=True))
@@ -268,7 +269,7 @@ class Contraction:
 class Rounding(BestLabelling):
     """Rounds points of a relaxation, improves the labellings by local search, and keeps the best.
 
-    At first, that is the one with all variables in state 0, if it is allowed.
+    The first labelling has all variables in state 0, if that is allowed.
     """
 
     def __init__(self, model: FactorGraph, relaxation: Disagreements | LocalPolytope):
@@ -276,7 +277,7 @@ class Rounding(BestLabelling):
         self.relaxation = relaxation
 
     def __call__(self, x: Array) -> Array | None:
-        """Round x; return the point of the best labelling known, None if it breaks a hard constraint."""
+        """Round x; return the point of the best labelling so far, None if all break a hard constraint."""
         self.offer(self.relaxation.read(x))
         return None if self.labelling is None else self.relaxation.embed(self.labelling)
 

@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 
 
 _EXACT = 1e-9
-"""Gap and rise relative to the costs that count as zero, because the backend is hardly more accurate."""
+"""Gap or rise, relative to the costs, that counts as zero, because the backend is hardly more accurate."""
 _ROUNDING = 1e-13
 """Gap relative to the sum of all costs that counts as closed, because rounding errors may be as large."""
 _MAX_AGE = 20
-"""Iterations that an idle cut is kept, because few rows make the linear programmes cheap."""
+"""Iterations after which an idle cut is dropped, because small linear programmes are fast."""
 _PATIENCE = 30
-"""Rounds of cuts without a rise until the end, because degenerate programmes pause for some of them."""
+"""Rounds of cuts without a rise before the end, because degenerate programmes may need some of them."""
 _END: Any = object()
 
 
 class MarginalProgramme:
-    """MAP inference by a linear programme over marginals, in terms of energies.
+    """MAP inference by a linear programme over marginals.
 
-    Binary models of pairs are solved in terms of their `Disagreements`, all others (and those without
-    tightening) over the `LocalPolytope`. Tightening adds violated cycle inequalities and local cuts.
+    With tightening, binary pairwise models are solved over their `Disagreements`, because these have fewer
+    variables. All others are solved over the `LocalPolytope`. Tightening adds violated cycle inequalities and
+    local cuts.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class MarginalProgramme:
         self.driver: Driver[Result] | None = None
 
     def steps(self) -> Iterator[State | None]:
-        """Yield the engine's state after each iteration, None if it is not needed; `TimeoutError` if late."""
+        """Yield the engine's state after each iteration, None without one; raise `TimeoutError` if late."""
         steps = self._steps()
         while True:
             try:
@@ -118,7 +119,7 @@ class MarginalProgramme:
             yield state
 
     def _certified(self, form: LinearForm) -> float:
-        """Return the bound that the multipliers at hand prove, whatever the size of the costs."""
+        """Return the bound that the present multipliers prove, valid for costs of any size."""
         assert self.driver is not None
         process: Any = self.driver.process
         run, relaxation = process.run, self.relaxation
@@ -130,7 +131,7 @@ class MarginalProgramme:
         return sum_rounded_down([relaxation.constant, value, -relaxation.rounding])
 
     def _start(self) -> Array | None:
-        """Return a point of the relaxation, or None if there is nothing left to solve."""
+        """Return a point of the relaxation, or None if nothing remains to be solved."""
         relaxation, rounding = self.relaxation, self.rounding
         if relaxation.constant == math.inf:
             self._infeasible("states that imply others leave no labelling")
@@ -179,7 +180,7 @@ class _NoRise(StoppingRule):
 
 
 def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
-    """Return a point of the relaxation of least cost; None if it is proven to be empty."""
+    """Return a point of least cost in the relaxation; None if the relaxation is proven to be empty."""
     from cutplane.masters.certificates import certify_infeasible
     from cutplane.masters.highs import HighsMaster
 
@@ -202,14 +203,14 @@ _EPS = float(np.finfo(np.float64).eps)
 def certified_minimum(
     form: LinearForm, cost: Array, normals: Any, offsets: Array, multipliers: Array, y: Array | None
 ) -> float:
-    r"""Return a number that is not above the minimum of <cost, x> over a polyhedron within half-spaces.
+    r"""Return a lower bound of <cost, x> over the intersection of a polyhedron and half-spaces.
 
     .. math:: \langle \mu, b \rangle + \langle y, r \rangle
               + \sum_j \min_{l_j \le x_j \le u_j} (c + G^\top \mu - R^\top y)_j x_j
 
     for the half-spaces ``G x + b <= 0``, the equations ``R x = r``, finite bounds, nonnegative multipliers mu
-    and any y; where y is None, a linear programme is solved for it. The error of each reduced cost is at most
-    the number of its terms times the rounding unit times the sum of their sizes.
+    and any y. If y is None, a linear programme computes it. The error of each reduced cost is at most the
+    number of its terms times the rounding unit times the sum of their sizes.
     """
     used = np.flatnonzero(multipliers > 0.0)
     normals, offsets, multipliers = normals[used], offsets[used], multipliers[used]
