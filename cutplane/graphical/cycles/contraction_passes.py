@@ -13,15 +13,15 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 INTEGRAL = 1e-9
-"""Distance from 0 or 1 within which an edge is certain, because programmes return no more digits."""
+"""Distance from 0 or 1 within which an edge is certain, because LP solvers return no more digits."""
 
 
 class ContractedNet(NamedTuple):
     """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
 
     The arcs between different components are grouped by their tails; `weights` are their disagreements after
-    flipping the nodes of parity 1, `arcs` their numbers in the graph. `component` and `parity` say where each
-    node of the graph went, and whether it disagrees with the first node there.
+    flipping the nodes of parity 1, `arcs` their numbers in the graph. `component` is the component of each
+    node of the graph, and `parity` tells whether the node disagrees with the first node of the component.
     """
 
     starts: Array
@@ -51,7 +51,7 @@ def contract(graph, c, tol):
         if root[u] == u:
             component[u] = n_components
             n_components += 1
-        else:  # the node above is lower, and its answers are known
+        else:  # the parent has a lower number, so its component is computed
             component[u] = component[root[u]]
             parity[u] = flip[u] ^ parity[root[u]]
     weights = np.empty(tails.shape[0])
@@ -134,7 +134,7 @@ def join(first, last, size, graph, net, c, scratch):
 
 @routine
 def _meet(first, last, graph, net, c, scratch):
-    """Search from both nodes, where it costs less, until the searches meet in the node that is returned."""
+    """Search from both nodes, each time from the cheaper one, and return the node where the searches meet."""
     queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts
     queues[0, 0], queues[1, 0] = first, last
     via[0, first] = via[1, last] = 0

@@ -28,12 +28,12 @@ class Walk(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory of one search: -1 wherever `place` and `via` are not in use.
+    """Buffers of one search; unused entries of `place` and `via` are -1.
 
-    `trail` has the steps in the contracted graph, 4 arc + 2 (against its direction) + 1 (crossing in the
-    doubled graph); `place` says where a node is in the cycle, `prefix` the weight of the cycle up to each of
-    its nodes; `queues`, `via` and `ends` are nodes, arcs by which they came, and lengths of two breadth-first
-    searches.
+    `trail` contains the steps in the contracted graph: 4 arc + 2 (against its direction) + 1 (crossing in the
+    doubled graph). `place` is the position of a node in the cycle, `prefix` the weight of the cycle up to
+    each of its nodes. `queues`, `via` and `ends` are the nodes, the arcs that reached them, and the lengths
+    of two breadth-first searches.
     """
 
     walk: Walk
@@ -64,10 +64,10 @@ def new_scratch(n):
 
 @routine
 def odd_cycles(first, last, loops, graph, net, c, tol):
-    """Return the lengths, edges, parts of F and violations of odd cycles, at most one a source or loop.
+    """Return lengths, edges, membership of F and violations of odd cycles, at most one per source or loop.
 
-    Through each component from `first` to before `last`, and no lower one, a shortest walk is sought; each
-    loop, an arc within a component, is closed by the path of fewest integral edges.
+    For each component from `first` to before `last`, find a shortest walk through it and no lower component.
+    Each loop, an arc within a component, is closed by the path of fewest integral edges.
     """
     n = graph.starts.shape[0] - 1
     ball, scratch = new_ball(net.starts.shape[0] - 1), new_scratch(n)
@@ -158,7 +158,7 @@ def _expand(n_steps, graph, net, c, scratch):
 
 @routine
 def _twice(array):
-    """Return a copy with as much room again."""
+    """Return a copy of twice the size."""
     copy = np.empty(2 * array.shape[0], array.dtype)
     for i in range(array.shape[0]):
         copy[i] = array[i]
@@ -168,8 +168,8 @@ def _twice(array):
 class Ball(NamedTuple):
     """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached, and its heap of open nodes.
 
-    `distances` are inf where not reached; `parents` are the doubled nodes before, -1 at the source, and
-    `arcs` those from there; `places` says where in the binary heap a node is.
+    `distances` are inf where not reached; `parents` are the previous doubled nodes, -1 at the source, and
+    `arcs` the arcs from them; `places` are the positions of nodes in the binary heap.
     """
 
     distances: Array
@@ -190,12 +190,12 @@ def new_ball(n):
 
 @routine
 def shortest_odd_walk(source, starts, heads, weights, bound, ball):
-    """Search an odd closed walk shorter than `bound` through `source` and no lower node.
+    """Find an odd closed walk shorter than `bound` through `source` and no lower node.
 
-    By symmetry the shortest one consists of two shortest paths from (source, 0), each no longer than half of
-    it, and of one arc between their ends: a ball of half the radius is enough. Returned are the doubled node
-    at the end of the one path, the arc, -1 if there is no such walk, the node at the end of the other path,
-    and the size of the ball, which is left as it is for the paths to be read; then `clear` it.
+    By symmetry the shortest walk consists of two shortest paths from (source, 0), each at most half as long,
+    and one arc between their ends. Therefore a ball of half the radius suffices. Return the doubled node at
+    the end of the first path, the arc (-1 if there is no such walk), the node at the end of the second path,
+    and the size of the ball. The ball still contains the paths; `clear` it after reading them.
     """
     distances, parents, arcs, reached, heap, places = ball
     best, best_first, best_arc, best_second = bound, -1, -1, -1
@@ -327,7 +327,7 @@ def turn(size, graph, scratch):
 def cut_chords(size, graph, c, bound, scratch):
     """Replace the cycle by a violated part of it and a chord, the deepest such cut, until there is none.
 
-    A chord splits an odd cycle into two, whose violations sum to its own.
+    A chord splits an odd cycle into two, whose violations add up to the violation of the cycle.
     """
     place, prefix = scratch.place, scratch.prefix
     nodes, edges, odd = scratch.cycle
@@ -400,9 +400,9 @@ def weigh(size, c, scratch):
 def select(normals: Any, violations: Array, cosine: float) -> Array:
     """Return the numbers of deep half-spaces with different directions, deepest first.
 
-    They are taken greedily by their depth, violation / norm of the normal; with each, those are left out
-    whose normals have a larger cosine with it. A zero row that is violated is taken first, rows that are not
-    violated never (Achterberg 2007, section 3.3.8, doi:10.14279/depositonce-1634).
+    Half-spaces are selected greedily by their depth, violation / norm of the normal. A half-space is skipped
+    if its normal and a selected normal have a larger cosine. A violated zero row is selected first; rows that
+    are not violated are never selected (Achterberg 2007, section 3.3.8, doi:10.14279/depositonce-1634).
     """
     matrix: Any = sparse.csr_array(normals, copy=True)
     matrix.sum_duplicates()
@@ -425,8 +425,8 @@ def select(normals: Any, violations: Array, cosine: float) -> Array:
 def _spread(rows, columns, cosine):
     """Go through unit rows, keep each whose products with the rows kept so far are at most `cosine`.
 
-    The matrix comes twice, as (starts, indices, values) of its rows and of its columns. Each row kept is
-    multiplied with those rows only that share a column with it.
+    The matrix is given twice, as (starts, indices, values) of its rows and of its columns. Each kept row is
+    multiplied only with the rows that share a column with it.
     """
     row_starts, row_columns, row_values = rows
     starts, members, values = columns

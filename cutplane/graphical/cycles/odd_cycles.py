@@ -16,9 +16,9 @@ from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
-"""Sources and loops per chunk, because to hand out fewer would cost more than to search them."""
+"""Sources and loops per chunk, because starting a smaller chunk costs more than its searches."""
 _MOST_CHUNKS = 16
-"""Chunks of a search at most, because more would not be faster on usual machines."""
+"""Most chunks of a search, because more would not be faster on usual machines."""
 _PARALLEL = 0.5
 """Cosine from which a deeper cycle replaces another, because the two then share about half of their edges."""
 
@@ -27,9 +27,8 @@ _PARALLEL = 0.5
 class OddCycles:
     """Violated odd cycle inequalities, deepest cut first.
 
-    Cycle i consists of the entries from ``starts[i]`` to before ``starts[i + 1]`` of `edges` and of `odd`,
-    which says whether the edge is in F; the violation is 1 - sum over F of (1 - c_e) - sum over the rest of
-    c_e.
+    Cycle i has the edges ``edges[starts[i]:starts[i + 1]]``; the same entries of `odd` tell which of them are
+    in F. The violation is 1 - sum over F of (1 - c_e) - sum over the rest of c_e.
     """
 
     starts: Array
@@ -63,21 +62,21 @@ class OddCycles:
 
 
 def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddCycles:
-    r"""Find cycles whose inequality c violates, and prove that there are none otherwise.
+    r"""Find cycles whose inequality c violates; an empty result proves that there are none.
 
     .. math::
         \sum_{e \in F} (1 - c_e) + \sum_{e \in C \setminus F} c_e \ge 1, \qquad
         C \text{ a cycle}, \; F \subseteq C, \; |F| \text{ odd}
 
-    They hold for the 0/1 vectors c that say which edges join nodes of different labels, for any two labels
-    of the nodes. The edges with c_e = 0 or 1 are contracted; an edge that contradicts the others within a
-    component closes a violated cycle. The other violated cycles are shortest paths from (u, 0) to (u, 1) in
-    a doubled graph of the components, where an edge costs c_e and joins equal copies, or costs 1 - c_e and
-    joins different ones (Barahona, Mahjoub 1986). Cycles with chords are replaced by chordless ones.
+    They hold for the 0/1 vectors c of the edges between nodes of different labels, for all labellings of the
+    nodes by two labels. The edges with c_e = 0 or 1 are contracted; an edge that contradicts the others
+    within a component closes a violated cycle. The other violated cycles are shortest paths from (u, 0) to
+    (u, 1) in a doubled graph of the components, where an edge costs c_e and joins equal copies, or costs 1 -
+    c_e and joins different ones (Barahona, Mahjoub 1986). Cycles with chords are replaced by chordless ones.
 
-    There is at most one for each node or edge, by decreasing depth, which is violation / sqrt(length); of two
-    whose normals have a cosine above 0.5, only the deeper is returned. Those violated by less than `tol` are
-    left out, up to 1e-9 for each edge of the cycle.
+    At most one cycle is returned for each node or edge, by decreasing depth, violation / sqrt(length). Of two
+    cycles whose normals have a cosine above 0.5, only the deeper one is returned. Violations below `tol` are
+    ignored, up to 1e-9 for each edge of the cycle.
     """
     from cutplane.graphical.cycles.contraction_passes import contract
     from cutplane.graphical.cycles.odd_cycle_passes import odd_cycles, select
@@ -104,15 +103,15 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
 
 
 _MOST_ARCS = 2**31 - 1
-"""Arcs of a graph at most, because their numbers are stored in 32 bits."""
+"""Most arcs of a graph, because their numbers are stored in 32 bits."""
 
 
 class Arcs(NamedTuple):
     """The two arcs of each edge, grouped by their tails, with the nodes in random order.
 
-    Those from u are numbered from ``starts[u]`` to before ``starts[u + 1]``. Searches that start from each
-    node in turn and leave out those before it find more different short cycles than in a regular order (half
-    as many rounds on a grid).
+    The arcs from u have the numbers ``starts[u]`` to before ``starts[u + 1]``. The order is random, because a
+    search from each node excludes the nodes before it, and then more different short cycles are found than in
+    a regular order. For example, a grid needs half as many rounds.
     """
 
     starts: Array
@@ -122,7 +121,7 @@ class Arcs(NamedTuple):
 
 
 class CycleGraph:
-    """An undirected graph without loops and double edges, built once and separated over many times."""
+    """An undirected graph without loops and double edges, built once for many separations."""
 
     def __init__(self, n_nodes: int, edges: Any) -> None:
         self.n_nodes = as_count("n_nodes", n_nodes, low=0)
@@ -175,15 +174,16 @@ class CycleGraph:
 def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
     r"""Return the graph of states, and the probabilities of their disagreement as a linear map.
 
-    A node is a state i of a variable u; of two states only the second is one. An edge joins states i of u and
-    j of v if some factor has both variables; it disagrees when exactly one of the two is in its state:
+    A node is a state i of a variable u; if u has two states, only the second one is a node. An edge joins
+    states i of u and j of v if some factor has both variables; it disagrees when exactly one of the two is in
+    its state:
 
     .. math:: c = \mu_u(i) + \mu_v(j) - 2 \mu_{uv}(i, j)
 
-    With each labelling, c is the cut vector of the two labels "in the state" and "not in it", so that the odd
-    cycle inequalities hold for every c of a marginal vector of the marginal polytope (Sontag, Jaakkola 2007).
-    The argument of the map is the marginals of all variables, followed by the marginals of all tables. If
-    several factors contain two variables, the smallest table is read.
+    For each labelling, c is the cut vector of the two labels "in the state" and "not in it". Therefore the
+    odd cycle inequalities hold for the vector c of every point of the marginal polytope (Sontag, Jaakkola
+    2007). The argument of the map is the marginals of all variables, followed by the marginals of all tables.
+    If several factors contain two variables, the smallest table is read.
     """
     owners, members = _nodes(model)
     pairs, marginals = pair_marginals(model)

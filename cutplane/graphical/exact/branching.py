@@ -1,4 +1,4 @@
-"""Branch and bound over the states of a model: dives from the open node of the least bound."""
+"""Branch and bound over the states of a model, with dives from the open node of the least bound."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _PASSES = 2
 _ROOT_PASSES = 20
 """Passes at the root, because all nodes start from its costs."""
 _PROGRESS = 0.03
-"""Share of the missing bound that a pass must gain, because a child costs about thirty passes."""
+"""Least gain of a pass, as a share of the missing bound, because a child costs about thirty passes."""
 _NARROW = 18.0
 """log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
 _TOTAL = 2.0**27
 """Entries of all tables of an elimination, because they take a gigabyte."""
 _REACH = 10.0
-"""Tables larger by this power of two do not guide the choice of a variable, because they are too far."""
+"""log2 of the excess above which a table does not guide branching, because it shrinks too slowly."""
 _HOPELESS = 60.0
-"""log2 of the largest table of an order that is kept, because branching shrinks tables by less."""
+"""log2 of the largest table of a useful order, because branching cannot shrink larger tables enough."""
 _ENTRY, _OVERHEAD = 0.1, 1e3
-"""Table entries that a search reads while an elimination adds one, and while it prepares a variable, because
-these take about 20 ns, 2 ns and 20 us."""
+"""Cost of an addition, and of preparing a variable, in an elimination, in table entries that a search reads,
+because these take about 2 ns, 20 us and 20 ns."""
 _SLICE = 0.01
-"""Seconds of one call of the compiled search, because a user's limit and Ctrl-C wait for its end."""
+"""Seconds of one call of the compiled search, because time limits and Ctrl-C wait for its end."""
 _MOST_WAITING = 1e7
-"""Decisions of all waiting nodes until the search is depth-first, because they fill 240 MB."""
+"""Decisions of all waiting nodes from which the search is depth-first, because they need 240 MB."""
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
 _OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST = range(8)
@@ -55,22 +55,22 @@ class Incumbent(Protocol):
 
     @property
     def limit(self) -> float:
-        """The energy that a labelling must stay below to be of interest."""
+        """Only labellings with smaller energies than this are of interest."""
         ...
 
     def offer(self, candidate: Array | None) -> bool:
-        """Take the labelling if it is better; tell whether it is."""
+        """Keep the candidate if it is better; return whether it is."""
         ...
 
 
 class Tree(NamedTuple):
-    """The path of decisions to the present node, and the open nodes beside it.
+    """The path of decisions to the present node, and the open nodes that branch off from it.
 
     Decision i fixes ``path[i, 0]`` to the state ``path[i, 1]``, or removes that state if ``path[i, 2]`` is 0.
     Open node i has the first ``open[i, 1]`` decisions of the path, then removes the state ``open[i, 3]`` of
-    ``open[i, 2]``; the trail is undone to ``open[i, 0]``. Its parent has the bound ``open_bounds[i, 0]``, and
-    it has the bound ``open_bounds[i, 1]`` itself. `at` and `bounds` hold the counters and bounds that the
-    module's constants number.
+    ``open[i, 2]``; the trail is undone to ``open[i, 0]``. The bound of its parent is ``open_bounds[i, 0]``,
+    and the bound of the open node is ``open_bounds[i, 1]``. `at` and `bounds` contain counters and bounds, at
+    positions that are constants of the module.
     """
 
     path: Array
@@ -85,7 +85,7 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
 
-    `limits` are the entries of the largest table and of all tables, and what an entry and a variable cost.
+    `limits` are the entries of the largest table and of all tables, and the costs of an entry and a variable.
     """
 
     starts: Array
@@ -94,14 +94,14 @@ class Cliques(NamedTuple):
 
 
 class Branching:
-    """Search a tree; it can be stopped at any node, and be continued.
+    """A tree search, which can be stopped at any node and continued.
 
-    A dive goes from the waiting node of the least bound to leaves, depth-first; after as many dead ends as
-    make the way to the next node cheap in comparison, its open nodes join those that wait (Allouche et al.
-    2015, doi:10.1007/978-3-319-23219-5_2). A node is split by the cheapest state of a variable. If tables
-    of 2^18 entries suffice to eliminate all variables of a node, it is searched for as long as that would
-    take, then eliminated, so that the time is at most twice the shorter one; the search gets less time where
-    the last ones did not suffice.
+    A dive is a depth-first search from the waiting node of the least bound. It ends after enough dead ends to
+    make the path to the next node cheap in comparison; its open nodes then become waiting nodes (Allouche et
+    al. 2015, doi:10.1007/978-3-319-23219-5_2). A node is split by the cheapest state of a variable. If tables
+    of 2^18 entries suffice to eliminate all variables of a node, the node is searched for as long as
+    elimination would take, and only then eliminated, so that the time is at most twice the shorter of the
+    two. The search gets less time if the last searches did not suffice.
 
     All unary costs and tables of the model are >= 0, so that its constant is a lower bound.
     """
@@ -137,10 +137,11 @@ class Branching:
 
     @property
     def additions(self) -> int:
-        """At most as many additions changed the bound and the costs of a labelling on the way to any node.
+        """Most additions that changed the bound and the costs of a labelling on the path to any node.
 
-        A pass goes forward and backward. Each time a variable changes the bound and its cost, and each link
-        carries a cost to the variable and one back, by an addition to the cost and one to the message.
+        A pass has a forward and a backward half. In each half, every variable changes the bound and its cost,
+        and every link shifts a cost to the variable and another one back, by an addition to the cost and one
+        to the message.
         """
         passes = self._root_passes + _PASSES * (int(self._tree.at[_DEEPEST]) + 2)
         n_links = self._network.scopes.size
@@ -166,7 +167,7 @@ class Branching:
                 self._surface()
 
     def lower_bound(self) -> float:
-        """Return a bound on the energies of the labellings not ruled out yet; inf if none remains."""
+        """Return a lower bound of the energies of all labellings not excluded yet; inf if none remains."""
         if self.finished:
             return np.inf
         bounds = [self._waiting[0][0]] if self._waiting else []
@@ -188,7 +189,7 @@ class Branching:
         )
 
     def _surface(self) -> None:
-        """Let the open nodes of a dive wait, and adapt the length of the next one."""
+        """Turn the open nodes of a dive into waiting nodes, and adapt the length of the next dive."""
         tree = self._tree
         for i in range(tree.at[_OPEN]):
             _, depth, u, state = tree.open[i]
@@ -247,7 +248,7 @@ class Branching:
             incumbent.offer(labelling)
 
     def _make_room(self) -> None:
-        """Have room in the trail for all blocks twice: for a node, and for the decision of its child."""
+        """Enlarge the trail for all blocks twice, because a node and the decision of its child save them."""
         node = self._node
         values, blocks = 2 * node.values.size, 2 * node.stamps.size
         if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
@@ -259,7 +260,7 @@ class Branching:
 
 
 def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cliques, list[int]]:
-    """Return an order for all nodes, and its tables; without one that is of use, a table of all variables."""
+    """Return the tables and the order of all nodes; without a useful order, a table of all variables."""
     starts = model.scope_starts
     scopes = (
         [tuple(scope.tolist()) for scope in np.split(model.scopes, starts[1:-1])] if starts.size > 1 else []
@@ -275,10 +276,10 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
 
 @routine
 def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends):
-    """Search depth-first from the present node, the first time after it if `is_closed`.
+    """Search depth-first from the present node, or from the node after it if `is_closed`.
 
-    Returns why it has stopped: the dive has ended, there were `max_nodes` nodes, a labelling below the limit
-    has been found, the present node is to be eliminated, or the trail is full.
+    Return the reason of the stop: the dive has ended, `max_nodes` nodes were visited, a labelling below the
+    limit was found, the present node should be eliminated, or the trail is full.
     """
     at, bounds = tree.at, tree.bounds
     while True:
@@ -335,7 +336,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
 
 @routine
 def _branch(network, node, tree, bound):
-    """Fix a variable to its cheapest state, and leave its other states open."""
+    """Fix a variable to its cheapest state, and add an open node without this state."""
     at = tree.at
     u = branching_variable(network, node, tree.usefulness)
     begin = network.block_starts[u]
@@ -361,10 +362,10 @@ def _branch(network, node, tree, bound):
 
 @routine
 def _entries(node, cliques, usefulness):
-    """Return what an elimination costs, in entries that a search reads; inf if its tables are too large.
+    """Return the cost of an elimination, in entries that a search reads; inf if its tables are too large.
 
-    Sets how useful branching on each variable is: the number of its tables that are too large, or 1 if one of
-    them is so by far.
+    Set the usefulness of branching on each variable: the number of its tables that are too large, or 1 if one
+    of these is far too large.
     """
     largest, most, entry, overhead = cliques.limits
     if cliques.members.shape[0] == 0:

@@ -19,9 +19,9 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
 _BYTES_PER_ENTRY = 64
-"""Bytes of memory per entry of the largest table, because several messages and choices are kept at once."""
+"""Bytes per entry of the largest table, because several messages and choices are stored at the same time."""
 _SMALL = 2**12
-"""Entries, 32 kB, up to which tables are summed up first, because each costs a pass over the large one."""
+"""Entries, 32 kB, up to which tables are added first, because each costs a pass over the large table."""
 
 
 def eliminate(
@@ -29,17 +29,18 @@ def eliminate(
 ) -> tuple[Array | None, float]:
     r"""Return a labelling of least energy (None if none is finite), and that energy, by variable elimination.
 
-    Minimising out u replaces the tables that contain u by one on its neighbours,
+    Eliminating u replaces the tables that contain u by one table over its neighbours,
 
     .. math:: m_u(x_N) = \min_{x_u} \sum_{A \ni u} \theta_A(x_A),
 
-    which is exact, and exponential in the size of the neighbourhoods: a grid of h by w binary variables,
-    h <= w, needs tables of 2^(h + 1) entries (Dechter 1999, doi:10.1016/S0004-3702(99)00059-4).
+    This is exact, and exponential in the size of the neighbourhoods. For example, a grid of h by w binary
+    variables, h <= w, needs tables of 2^(h + 1) entries (Dechter 1999, doi:10.1016/S0004-3702(99)00059-4).
 
     Raises
     ------
     InvalidInputError
-        If no order was found that needs tables of `max_entries` entries only, and 64 times as many bytes.
+        If no order was found with tables of at most `max_entries` entries, or if its tables need more than 64
+        times as many bytes.
     TimeoutError
         If the deadline has passed.
     """
@@ -70,9 +71,9 @@ def eliminate(
 def least_labelling(
     model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float = np.inf
 ) -> Array | None:
-    """Return the best labelling that takes its states from `states`, by elimination in this order.
+    """Return the best labelling with states from `states`, by elimination in this order.
 
-    None if all have infinite energy. The tables may be as large as the order makes them.
+    Return None if all have infinite energy. The size of the tables is not limited.
     """
     counts = [kept.size for kept in states]
     tables = _sliced(model, states, open_scopes(model, counts))
@@ -87,7 +88,7 @@ def least_labelling(
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Entries over the variables of `scope`: those of x begin at the sum of strides times states."""
+    """Entries over the variables of `scope`: the entry of x is at the sum of strides times states."""
 
     scope: tuple[int, ...]
     strides: tuple[int, ...]
@@ -96,7 +97,7 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Elimination:
-    """The best states of a variable, given those of `scope`, in C order; packed if there are two."""
+    """The best states of a variable given the states of `scope`, in C order; packed if there are two."""
 
     variable: int
     scope: tuple[int, ...]
@@ -129,7 +130,7 @@ def open_scopes(model: FactorGraph, counts: list[int]) -> list[tuple[int, ...]]:
 
 
 def _sliced(model: FactorGraph, states: list[Array], scopes: list[tuple[int, ...]]) -> list[_Table]:
-    """Return the tables on these states; those of variables with one state are numbers of an empty scope."""
+    """Return the tables on these states; variables with one state are removed from the scopes."""
     counts = [kept.size for kept in states]
     tables = [
         _Table((u,) if counts[u] > 1 else (), (1,) if counts[u] > 1 else (), model.unary(u)[kept])
@@ -156,9 +157,9 @@ def _check(deadline: float) -> None:
 def elimination_order(
     counts: list[int], scopes: list[tuple[int, ...]], limit: float, deadline: float = np.inf
 ) -> tuple[list[int], float]:
-    """Return an order in which to eliminate variables of so many states, and the log2 of its largest table.
+    """Return an order of elimination for these numbers of states, and the log2 of its largest table.
 
-    Variables of one state come first. The order of the others is empty if none was found within the limit.
+    Variables of one state are first. The order of the others is empty if none was found within the limit.
     """
     sizes = np.array(counts, dtype=np.float64)
     single = np.flatnonzero(sizes == 1).tolist()
@@ -170,7 +171,7 @@ def elimination_order(
 
 
 def _memory(counts: list[int], scopes: list[tuple[int, ...]], order: Sequence[int]) -> float:
-    """Return the bytes that the messages and the choices take at most at the same time."""
+    """Return the largest number of bytes that messages and choices need at the same time."""
     position = {u: i for i, u in enumerate(order)}
     messages = message_scopes(order, neighbourhoods(len(counts), scopes))
     received = [0.0] * len(counts)
@@ -189,12 +190,12 @@ def _memory(counts: list[int], scopes: list[tuple[int, ...]], order: Sequence[in
 def _minimise(
     counts: list[int], tables: list[_Table], order: Sequence[int], deadline: float
 ) -> list[_Elimination] | None:
-    """Minimise out all variables; None if no sum of the tables is finite."""
+    """Eliminate all variables; return None if no sum of the tables is finite."""
     position = {u: i for i, u in enumerate(order)}
     buckets: list[list[_Table]] = [[] for _ in order]
 
     def put(table: _Table) -> bool:
-        """File the table under its first variable; False if it is a number that is not finite."""
+        """Store the table with its first variable; return False if it is an infinite number."""
         if not table.scope:
             return bool(np.isfinite(table.values[0]))
         buckets[min(position[u] for u in table.scope)].append(table)
@@ -241,7 +242,7 @@ def _minimise_out(
 
 
 def _fold(tables: list[_Table], scope: Sequence[int], counts: list[int]) -> list[_Table]:
-    """Sum the small tables up into one, as long as it is small."""
+    """Add small tables into one, as long as the sum is small."""
     folded = [table for table in tables if table.values.size > _SMALL]
     small = [table for table in tables if table.values.size <= _SMALL]
     while small:
@@ -273,9 +274,9 @@ def _add(
 def merged_axes(
     axes: Sequence[int], counts: Sequence[int], strides: dict[int, int]
 ) -> tuple[list[int], list[int]]:
-    """Return shape and strides of a table over these variables, neighbouring axes merged where possible.
+    """Return shape and strides of a table over these variables, with neighbouring axes merged if possible.
 
-    There are at least two axes; the stride of variables that the table does not have is 0.
+    There are at least two axes; variables that are not in the table have the stride 0.
     """
     shape, steps = [1, 1], [0, 0]
     for u in axes:
@@ -325,7 +326,7 @@ def add_entries(total, shape, values, start, strides):
 
 @routine
 def _keep_least(best, choices, total, state):
-    """Lower `best` to `total` where that is less, and note the state in `choices`."""
+    """Set `best` to `total` where that is less, and write the state to `choices`."""
     for i in range(best.shape[0]):
         if total[i] < best[i]:
             best[i] = total[i]
@@ -335,17 +336,17 @@ def _keep_least(best, choices, total, state):
 Neighbours = list[set[int]]
 
 _ATTEMPTS = 12
-"""Greedy orders of a hard graph at most, because ties that are broken otherwise may give smaller tables."""
+"""Most greedy orders of a hard graph, because another way to break ties may give smaller tables."""
 _EASY = 18.0
-"""log2 of a table's entries up to which no more orders are sought, because 2 MB are minimised soon."""
+"""log2 of a table's entries up to which no more orders are tried, because 2 MB are fast to minimise."""
 _HOPELESS = 32.0
-"""log2 of a table's entries from which no more orders are sought, because 32 GB fit into few machines."""
+"""log2 of a table's entries from which no more orders are tried, because few machines have 32 GB."""
 _SMALL_GRAPH = 20_000
-"""Neighbours of all variables up to which orders are repeated, because Python finds them slowly."""
+"""Total number of neighbours up to which orders are repeated, because Python computes them slowly."""
 
 
 def neighbourhoods(n: int, scopes: Sequence[tuple[int, ...]]) -> Neighbours:
-    """Return for each of n variables those that share a scope with it."""
+    """Return for each of n variables the variables that share a scope with it."""
     near: Neighbours = [set() for _ in range(n)]
     for scope in scopes:
         for u in scope:
@@ -360,10 +361,10 @@ def best_order(
 ) -> tuple[list[int], float]:
     """Return the best of some orders, and the log2 of its largest table; `weights` are log2 of the states.
 
-    The first walks through the graph in breadth (reverse Cuthill-McKee), which is best for grids; the greedy
-    ones take the variable whose elimination adds the fewest pairs, or makes the smallest table. Where the
-    tables are large, the greedy ones are repeated with their ties broken otherwise. If no order fits the
-    limit, it is empty, and the least size that stopped one is returned.
+    The first order is breadth-first (reverse Cuthill-McKee), which is best for grids. Greedy orders take the
+    variable whose elimination adds the fewest pairs, or makes the smallest table; if the tables are large,
+    they are repeated with other ways to break ties. If no order fits the limit, the returned order is empty,
+    and the size is the least one that exceeded the limit.
     """
     if not near:
         return [], 0.0
@@ -393,7 +394,7 @@ def best_order(
 
 
 def message_scopes(order: Sequence[int], near: Neighbours) -> list[set[int]]:
-    """Return for each variable those left in its table when it is minimised out."""
+    """Return for each variable the other variables of its table at its elimination."""
     scopes: Neighbours = [set() for _ in near]
     for u, scope in _messages(order, near):
         scopes[u] = scope
@@ -412,7 +413,7 @@ def _messages(order: Sequence[int], near: Neighbours) -> Iterator[tuple[int, set
 
 
 def _cost(order: Sequence[int], near: Neighbours, weights: Array, limit: float) -> tuple[float, float]:
-    """Return the log2 of the largest table, or of the first beyond the limit, and of the sum of all."""
+    """Return the log2 of the largest table, or of the first beyond the limit, and of their sum."""
     weight = weights.tolist()
     sizes = []
     for u, scope in _messages(order, near):

@@ -16,7 +16,8 @@ def solve_forest(model: FactorGraph) -> tuple[Array | None, float]:
     .. math:: m_{u}(x_p) = \min_{x_u} \theta_u(x_u) + \sum_{c \text{ child of } u} m_c(x_u)
               + \theta_{up}(x_u, x_p)
 
-    is passed from the leaves to the roots, and the best states back; O(table entries) in time and memory.
+    These messages go from the leaves to the roots, and the best states back; time and memory are O(table
+    entries).
     """
     if not model.is_forest:
         raise InvalidInputError(
@@ -47,10 +48,10 @@ def _checked(model: FactorGraph, labelling: Array) -> tuple[Array | None, float]
 
 @routine
 def _minimise(cardinalities, starts, unaries, near_starts, near, near_factors, table_starts, tables):
-    """Return a labelling of least energy; its first entry is -1 if there is none of finite energy.
+    """Return a labelling of least energy; its first entry is -1 if all energies are infinite.
 
-    The neighbours of u are ``near[near_starts[u]:near_starts[u + 1]]``, each through a table that has the
-    smaller of the two variables by rows.
+    The neighbours of u are ``near[near_starts[u]:near_starts[u + 1]]``, each with a table whose rows belong
+    to the smaller of the two variables.
     """
     n = cardinalities.shape[0]
     order, parents, factors = breadth_first(near_starts, near, near_factors)

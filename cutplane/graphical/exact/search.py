@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
-"""Least gain, relative to the energy, and rounding, relative to a cost, because long sums err by as much."""
+"""Least gain relative to the energy, and rounding error relative to a cost, because long sums err so much."""
 _EPS = float(np.finfo(np.float64).eps)
 _SWEEPS = 5
-"""Sweeps between two measurements of progress, because the bound may pause in a single one."""
+"""Sweeps between two measurements of progress, because a single sweep may not raise the bound."""
 _ROUNDS = 40
-"""Rounds of sweeps at most, because branching closes the gap that a slow rise of the bound does not."""
+"""Most rounds of sweeps, because branching closes a gap faster than a slow rise of the bound."""
 _PROGRESS = 1e-4
-"""Rise relative to the bound that a round must reach, because branching goes on where sweeps slow down."""
+"""Least rise of a round, relative to the bound, because branching is faster than slower sweeps."""
 _PAUSE = 0.02
-"""Seconds between two yields, because other stages take turns and hand over their labellings then."""
+"""Seconds between two yields, because other stages run and pass on their labellings meanwhile."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """What `search` has found: no labelling is below the bound, be the search finished or not.
+    """The result of `search`: its bound is valid, whether the search has finished or not.
 
-    Finished means proven: no labelling is better by more than 1e-9 of the energy, or the rounding errors of
-    costs.
+    If it has finished, no labelling is better by more than 1e-9 of the energy, or by more than the rounding
+    errors of costs.
     """
 
     labelling: Array | None
@@ -57,7 +57,7 @@ def search(
     max_nodes: float = math.inf,
     others: BestLabelling | None = None,
 ) -> Iterator[SearchResult]:
-    r"""Search a labelling of least energy, with a proof, by branch and bound; yield how things stand.
+    r"""Search a labelling of least energy, with a proof, by branch and bound; yield results so far.
 
     The reparametrised costs give a bound and, with the energy UB of a labelling, forbid all states with
 
@@ -70,14 +70,14 @@ def search(
     ----------
     model : GraphicalModel
     labelling : ndarray of int, shape (n_variables,), optional
-        One to start from; the better it is, the smaller the tree.
+        The start; a better labelling makes a smaller tree.
     reparametrization : Reparametrization, optional
-        One of this model with a good bound, with clusters or without; by default it is swept here. If it
-        forbids states that cannot improve on a labelling, pass that labelling, too.
+        A reparametrisation of this model with a good bound, with clusters or without. By default sweeps
+        compute one. If it forbids states that cannot improve on a labelling, pass this labelling too.
     deadline : float, default inf
     max_nodes : int, default inf
     others : BestLabelling, optional
-        Labellings that others find meanwhile.
+        Labellings that other stages find meanwhile.
     """
     run = _Search(model, labelling, deadline, max_nodes, reparametrization, others)
     for _ in run.steps():
@@ -93,20 +93,20 @@ class _Incumbent(BestLabelling):
 
     @property
     def unit(self) -> float:
-        """A number of which all energies are multiples; 0 if rounding errors hide it."""
+        """A number of which all energies are multiples; 0 if it is below the rounding errors."""
         unit = self.model.energy_lattice.unit
         return unit if self.rounding < 1e-3 * unit else 0.0
 
     @property
     def limit(self) -> float:
-        """The search is for labellings of smaller energies than this."""
+        """The search is restricted to labellings of smaller energies than this."""
         accuracy = max(_ACCURACY * max(self.model.typical_cost, abs(self.energy)), self.rounding)
         return self.energy - max(0.999 * self.unit, accuracy) if self.energy < np.inf else np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class _Expanding:
-    """Offers labellings of a reduced model to the incumbent of the original one."""
+    """Offers labellings of a reduced model to the incumbent of the original model."""
 
     best: _Incumbent
     reductions: tuple[Reduction, ...] = ()
@@ -124,7 +124,7 @@ class _Expanding:
 
 
 class _Search:
-    """The state of a search: `floor` bounds all labellings, `bound` those of an energy below the limit."""
+    """The state of a search: `floor` bounds all energies, `bound` the energies below the limit."""
 
     def __init__(
         self,
@@ -187,9 +187,9 @@ class _Search:
             yield
 
     def _count_rounding(self, model: FactorGraph, bound: float, additions: int) -> float:
-        """Return the rounding errors of so many additions to costs above a bound.
+        """Return the rounding errors of this number of additions to costs above a bound.
 
-        A cost that lifts the bound to the limit is inf, so that finite ones are at most the gap.
+        Finite costs are at most the gap, because a cost that raises the bound to the limit is set to inf.
         """
         gap = self.best.energy - bound
         if not math.isfinite(gap):
@@ -228,9 +228,9 @@ class _Search:
 
 
 def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> FactorGraph | None:
-    """Return the model in reparametrised costs, all >= 0, those that lift a labelling to the limit +inf.
+    """Return the model with reparametrised costs, all >= 0, and +inf if they reach the limit.
 
-    None if the deadline has passed.
+    Return None if the deadline has passed.
     """
     bound = rep.bound
     factors = []
@@ -251,10 +251,10 @@ Choice = Callable[[Array], int]
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """A smaller model on some of the variables and of the states of another one, and the way back.
+    """A smaller model with some variables and states of another model, and the map of labellings back.
 
-    `states` are those left of each original variable; `choices` say how each variable that is not in the
-    smaller model follows from the rest, in the order in which they were taken out.
+    `states` are the remaining states of each original variable. `choices` say how each removed variable
+    follows from the others, in the order of removal.
     """
 
     model: FactorGraph
@@ -274,9 +274,9 @@ class Reduction:
 def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     """Return a model with the same least energy and fewer variables and states, exactly.
 
-    States of infinite unary cost are dropped (each variable has another); a variable that another one
-    determines through hard constraints is replaced by that; variables with at most two neighbours are
-    minimised out where the table that it leaves is not larger than those it replaces.
+    States of infinite unary cost are removed (each variable has another state). A variable that another
+    variable determines through hard constraints is replaced by that variable. A variable with at most two
+    neighbours is eliminated if the new table is not larger than the tables that it replaces.
     """
     work = _Reducer(model)
     queue = list(range(model.n_variables))
@@ -320,7 +320,7 @@ class _Reducer:
             self.scopes[u].add(scope)
 
     def take(self, u: int) -> list[tuple[Scope, Array]]:
-        """Take out all tables that contain u."""
+        """Remove and return all tables that contain u."""
         taken = [(scope, self.factors.pop(scope)) for scope in sorted(self.scopes[u])]
         for scope, _ in taken:
             for v in scope:
@@ -331,7 +331,7 @@ class _Reducer:
         return sorted({v for scope in self.scopes[u] for v in scope} - {u})
 
     def drop(self, u: int) -> list[int]:
-        """Take u out of all tables if it has one state; return the variables to look at again."""
+        """Remove u from all tables if it has one state; return the variables to check again."""
         if self.states[u].size > 1:
             return []
         near = self.neighbours(u)
@@ -342,7 +342,7 @@ class _Reducer:
         return near
 
     def minimise_out(self, u: int) -> list[int]:
-        """Minimise u out if that leaves no larger tables; return the variables to look at again."""
+        """Eliminate u if that makes no larger tables; return the variables to check again."""
         near, k = self.neighbours(u), self.states[u].size
         sizes = [self.states[v].size for v in near]
         grows = len(near) == 2 and tuple(near) not in self.factors and prod(sizes) > k * sum(sizes)
@@ -359,7 +359,7 @@ class _Reducer:
         return near
 
     def substitute(self, u: int) -> list[int]:
-        """Replace u by another variable if that determines it; return the variables to look at again."""
+        """Replace u by another variable if that determines u; return the variables to check again."""
         for scope in sorted(self.scopes[u]):
             if len(scope) != 2:
                 continue

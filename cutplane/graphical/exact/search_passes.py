@@ -5,11 +5,11 @@ added to tables of pairs. Together with the tables of the model they are the rep
 except for a constant, the bound of the node. Removed states have infinite unary costs; the others are listed
 in `alive`.
 
-A factor of three or more variables of which two are free is added to the table of this pair, because several
-factors of a pair bound less than their sum: the clauses (a or b), (a or not b), (not a or b) and (not a or
-not b) have fractional marginals without a cost, but their sum costs 1 everywhere (Sanchez, de Givry and
-Schiex 2008, doi:10.1007/s10601-007-9029-3). A factor without costs is idle, because its variables would pass
-it costs for nothing.
+If a factor of three or more variables has two free ones, it is added to the table of this pair, because
+several factors give a worse bound than their sum. For example, the clauses (a or b), (a or not b), (not a or
+b) and (not a or not b) have fractional marginals without a cost, but their sum costs 1 everywhere (Sanchez,
+de Givry and Schiex 2008, doi:10.1007/s10601-007-9029-3). A factor without costs is idle, because it is
+useless to shift costs to it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ would raise the bound by no more than that."""
 
 
 class Network(NamedTuple):
-    """A graphical model as the passes take it, the tables all >= 0.
+    """A graphical model as an argument of the passes; all tables are >= 0.
 
     The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
     messages of each link, for each factor whether it is idle, and costs added to each pair. The links of
-    variable u are those of `near_links` from ``near_starts[u]`` on. The variables (0, 1), (0, 2), ... of
-    factor a have the pairwise factors ``slots[slot_starts[a]:]``, -1 for none; ``added_starts[a]`` is where
-    the costs added to factor a begin, -1 for none. The rest is as in `GraphicalModel`.
+    variable u are the entries of `near_links` from ``near_starts[u]`` on. ``slots[slot_starts[a]:]`` are the
+    pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
+    a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
     """
 
     block_starts: Array
@@ -53,15 +53,15 @@ class Network(NamedTuple):
 
 
 class Node(NamedTuple):
-    """What changes during the search; the arrays are changed in place.
+    """State of the search at a node; the arrays are changed in place.
 
-    The states still in of variable u are the first ``counts[u]`` entries of its block of `alive`; `dirty` are
-    the variables that must be visited again, `weights` say how often a node ended at each. `trail` has
-    saved values, `trail_blocks` the blocks they belong to, `stamps` the level at which each block has last
-    been saved; `tops` are the ends of the two and the present level. `low` and `digits` are room for
-    min-marginals, and for counting through the states of a factor. `work` counts the entries of tables that
-    have been read. Each factor has ``free[a]`` variables of several states; a link is `stale` if its factor
-    may have costs to give to its variable.
+    The allowed states of variable u are the first ``counts[u]`` entries of its block of `alive`. `dirty` are
+    the variables that must be visited again; `weights` count the nodes that ended at each variable. `trail`
+    contains saved values, `trail_blocks` their blocks, `stamps` the level at which each block was last saved;
+    `tops` are the ends of `trail` and `trail_blocks`, and the present level. `low` is a buffer for
+    min-marginals, and `digits` for enumerating the states of a factor. `work` counts the table entries read
+    so far. ``free[a]`` is the number of variables of factor a with several states. A link is `stale` if its
+    factor may have costs to shift to its variable.
     """
 
     values: Array
@@ -99,7 +99,7 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
     block_starts = _starts(np.concatenate(blocks))
     added_starts = np.full(n_factors, -1)
     added_starts[pairs[:, 2]] = block_starts[n + links + n_factors : -1]
-    zeros = np.zeros(sizes[is_new].max(initial=0))  # the table of all new pairs
+    zeros = np.zeros(sizes[is_new].max(initial=0))  # one zero table for all new pairs
     network = Network(
         block_starts=block_starts,
         scope_starts=scope_starts,
@@ -150,10 +150,10 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
 
 
 def _slots(model: FactorGraph) -> tuple[Array, Array, Array]:
-    """Return pairs of variables that are in several factors, and those of each factor.
+    """Return pairs of variables that are in several factors, and the pairs of each factor.
 
-    The pairs are those of some factor of three or more variables; they are given with the factor of the pair,
-    -1 if there is none. Then where the pairs of each factor begin in a list of them, -1 for none.
+    Each pair is in some factor of three or more variables. Return the pairs, the factor of each pair (-1 if
+    there is none), and the start of the pairs of each factor in a list of pairs (-1 for none).
     """
     n, starts, arities = model.n_variables, model.scope_starts[:-1], model.arities
     slot_starts = np.full(model.n_factors, -1)
@@ -185,7 +185,7 @@ def _starts(sizes: Array) -> Array:
 
 @routine
 def _save(block, block_starts, values, stamps, trail, trail_blocks, tops):
-    """Keep the values of a block for `undo`, once a level."""
+    """Save the values of a block for `undo`, once per level."""
     if stamps[block] == tops[2]:
         return
     stamps[block] = tops[2]
@@ -209,7 +209,7 @@ def _set_count(network, node, u, count):
 
 @routine
 def undo(network, node, top):
-    """Restore what has been saved since `trail_blocks` ended at `top`, and begin a new level."""
+    """Restore the values saved since `trail_blocks` ended at `top`, and begin a new level."""
     n = node.counts.shape[0]
     while node.tops[1] > top:
         node.tops[1] -= 1
@@ -374,11 +374,12 @@ def _joined(network, node, a):
 
 @routine
 def propagate(network, node, bound, limit, passes, progress):
-    """Sweep over the variables that need it until the bound rises by less than `progress` of what is missing.
+    """Sweep over dirty variables until the bound rises by less than `progress` of the missing bound.
 
-    A variable takes the min-marginals of its factors to the variables behind, gives its least cost to the
-    bound, and hands the rest on in equal parts to its factors with variables ahead. States that lift the
-    bound to the limit are removed. Returns the bound; inf if it has reached the limit or no labelling exists.
+    A variable collects the min-marginals of its factors with earlier variables, adds its least cost to the
+    bound, and distributes the remaining costs in equal parts to its factors with later variables. States that
+    raise the bound to the limit are removed. Return the bound; inf if it has reached the limit or no
+    labelling exists.
     """
     starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts, near_links = (
         network[:9]
@@ -512,7 +513,7 @@ def propagate(network, node, bound, limit, passes, progress):
 
 @routine
 def cheapest(network, node, labelling):
-    """Take the cheapest state of each variable; return whether no variable has another one."""
+    """Set `labelling` to the cheapest states; return whether each variable has only one state."""
     is_leaf = True
     for u in range(node.counts.shape[0]):
         begin = network.block_starts[u]
@@ -528,9 +529,10 @@ def cheapest(network, node, labelling):
 
 @routine
 def branching_variable(network, node, usefulness):
-    """Return the variable with the fewest states for its use, the nodes that ended at it, and its factors.
+    """Return the variable with the fewest states relative to usefulness, nodes ended at it, and factors.
 
-    The number of nodes counts by its logarithm, because after thousands of nodes it would decide alone.
+    The logarithm of the number of nodes counts, because after thousands of nodes the number would decide
+    alone.
     """
     chosen, best = -1, np.inf
     idle = network.block_starts[node.counts.shape[0] + node.stale.shape[0]]

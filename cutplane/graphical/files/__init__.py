@@ -1,1 +1,1 @@
-"""Graphical models in UAI and WCSP files."""
+"""Reading and writing graphical models: UAI, WCSP, CFN, DIMACS, QPBO and OpenGM files."""

@@ -18,7 +18,7 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
     .. math:: E(x) = \sum_{C \text{ violated by } x} w_C
 
     Three formats are read: ``p cnf``, where each clause has the weight 1; ``p wcnf``, where each clause
-    begins with its weight, and is hard if that is at least the top weight; and the format of the MaxSAT
+    begins with its weight, and is hard if the weight is at least the top weight; and the format of the MaxSAT
     Evaluations since 2022, without a line ``p``, where hard clauses begin with ``h``.
 
     Parameters
@@ -29,8 +29,8 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
     Returns
     -------
     GraphicalModel
-        State 1 of variable u is "true" for the variable u + 1 of the file. A hard clause that is violated
-        costs +inf. Long clauses become chains of small tables, whose auxiliary variables are appended.
+        State 1 of variable u is "true" for the variable u + 1 of the file. A violated hard clause costs +inf.
+        Long clauses become chains of small tables, whose auxiliary variables are appended.
 
     Raises
     ------
@@ -93,9 +93,9 @@ def read_qpbo(path_or_file: PathOrFile) -> GraphicalModel:
 
     .. math:: E(x) = \pm \sum_i W_{ii} x_i^2 \pm 2 \sum_{i < j} W_{ij} x_i x_j
 
-    The file says by the sign of the number of variables whether their values are 0 and 1 (positive) or 1 and
-    -1 (negative), and by the sign of the number of coefficients whether the function is minimised (positive)
-    or maximised (negative, and the energy is minus the function).
+    If the number of variables in the file is positive, their values are 0 and 1; if it is negative, the
+    values are 1 and -1. If the number of coefficients is positive, the function is minimised; if it is
+    negative, the function is maximised, and the energy is minus the function.
 
     Parameters
     ----------

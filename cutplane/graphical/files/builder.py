@@ -1,4 +1,4 @@
-"""A model while it is read: variables, tables, and functions of many variables as chains of small tables."""
+"""Builds a model from a file: variables, tables, and functions of many variables as chains of tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Automaton(NamedTuple):
 
 
 class ModelBuilder:
-    """Collects the factors of a model; its auxiliary variables follow the variables that a file has.
+    """Collects the factors of a model; auxiliary variables follow the variables of the file.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ModelBuilder:
         self._factors.append((tuple(scope), table))
 
     def check_room(self, entries: int) -> None:
-        """Fail if there is no room for so many entries."""
+        """Fail if this many more entries would be too many."""
         if entries > self._room:
             self._fail(
                 f"the tables of a cost function have {entries} entries; all tables together can have "
@@ -74,7 +74,7 @@ class ModelBuilder:
             )
 
     def add_tuples(self, scope: Sequence[int], default: float, states: Array, costs: Array) -> None:
-        """Add a table with the same cost everywhere except at some tuples of states.
+        """Add a table with the same cost for all tuples of states except the given ones.
 
         A table of four or more variables that is larger than the list of tuples becomes an automaton, whose
         states are the beginnings of tuples.
@@ -100,10 +100,11 @@ class ModelBuilder:
         self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: ends.get(key, default)))  # pyright: ignore[reportArgumentType]
 
     def add_automaton(self, scope: Sequence[int], automaton: Automaton) -> None:
-        """Add the cost of an automaton: one table, or a chain of them if these have fewer entries.
+        """Add the cost of an automaton: one table, or a chain of tables if these have fewer entries.
 
-        Between two variables of the scope the chain has an auxiliary variable, the state of the automaton. A
-        chain bounds as well as the one table, because neighbours share one variable only.
+        Between two variables of the scope the chain has an auxiliary variable, the state of the automaton.
+        The bound of a chain is as good as the bound of one table, because neighbouring tables share only one
+        variable.
         """
         if not scope:
             costs = [cost + automaton.end(state) for state, cost in automaton.start.items()]
@@ -131,9 +132,9 @@ class ModelBuilder:
     def _chain(self, sizes: Sequence[int], automaton: Automaton) -> list[Array]:
         """Return the costs of (state before, state of the variable, state after) for each variable.
 
-        States of the automaton with the same continuations, as Hopcroft's minimisation has them, have one
-        number; those without a continuation have none. There is one state before the first variable, and one
-        after the last one.
+        States of the automaton with equal continuations are merged, as in Hopcroft's minimisation; states
+        without a continuation are removed. There is one state before the first variable, and one after the
+        last variable.
         """
         layers = [list(automaton.start)]
         arcs: list[list[list[tuple[int, int, float]]]] = []

@@ -22,7 +22,7 @@ _NAMES = frozenset(
     "metric cost bounds values min max nb_states starts ends transitions comparator to vars1 vars2 "
     "defaultcost tuples capacity weights weightedvalues rhs".split()
 )
-"""Names of parameters, which a file may leave out because their order is fixed."""
+"""Names of parameters, which a file may omit because their order is fixed."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _FOR_EACH = frozenset(["clique", "knapsack", "knapsackp"])
 """Keywords whose second parameter is a list with an element for each variable."""
@@ -42,7 +42,7 @@ class _List(list[Any]):
         return _List(self._name, self._text, start)
 
     def word(self, i: int, what: str) -> str:
-        """Return the word at place i; `what` says in an error what was expected."""
+        """Return the word at place i; an error says that `what` was expected."""
         if isinstance(self[i], _List):
             self.fail(f"expected {what}, got a list", i)
         return self[i].strip('"')
@@ -111,10 +111,10 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     r"""Read a cost function network from a file in the CFN format [1]_, which extends JSON.
 
     .. math:: E(x) = \sum_A c_A(x_A), \quad \text{or } E(x) = -\sum_A c_A(x_A)
-        \text{ where the file says to maximise}
+        \text{ if the file says to maximise}
 
-    Names, decimal and negative costs, tables with a default cost, tables that are shared by their names, and
-    the cost functions by keywords of `read_wcsp` are read.
+    The file may have names, decimal and negative costs, tables with a default cost, tables shared by name,
+    and the cost functions of `read_wcsp` with a keyword.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     -------
     GraphicalModel
         Variables and states are numbered as in the file; auxiliary variables may follow, see `read_wcsp`. A
-        cost that no labelling within the bound ``mustbe`` of the file can have becomes +inf; a labelling of
-        small costs may have a finite energy beyond the bound.
+        cost becomes +inf if all labellings with it violate the bound ``mustbe`` of the file. A labelling with
+        many smaller costs may have a finite energy that violates this bound.
 
     Raises
     ------
     InvalidInputError
-        If the file is not in this format or a keyword is not supported, the message names the line; or if its
-        tables need more than 2**27 entries.
+        If the file is not in this format, or a keyword is not supported (the message names the line); or if
+        its tables need more than 2**27 entries.
 
     References
     ----------
@@ -158,7 +158,7 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     network = _Network(*parts)
     builder = ModelBuilder([len(states) for states in network.states], text.fail)
     tables = [network.table(function) for function in network.functions if "type" not in function.fields]
-    bound = network.bound - sum(table.least for table in tables)  # of what a cost is above the least one
+    bound = network.bound - sum(table.least for table in tables)  # of the cost minus the least cost
     for scope, states, costs in tables:
         costs = np.where(costs - costs.min() >= bound, np.inf, costs)
         if states is None:
@@ -195,7 +195,7 @@ class _Network:
     Attributes
     ----------
     sign : float
-        -1 where the file says to maximise.
+        -1 if the file says to maximise.
     bound : float
         The energy at which a labelling is infeasible.
     states : list of dict
@@ -238,7 +238,7 @@ class _Network:
         return _Function(text, scope, fields)
 
     def variable(self, text: _List, i: int) -> int:
-        """Return the number of a variable that is given by its name or by its number."""
+        """Return the number of a variable, given by its name or by its number."""
         return _numbered(text, i, "variable", self._variables, len(self.states))
 
     def table(self, function: _Function) -> _Costs:
@@ -288,7 +288,7 @@ class _Network:
 
 
 def _named(text: _List, is_value: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """Yield the names of values, "" where there is none, and their places; lists are values."""
+    """Yield the names of values, "" for values without a name, and their places; lists are values."""
     name = ""
     for i, part in enumerate(text):
         if isinstance(part, _List) or is_value(part):
@@ -401,8 +401,8 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
     path_or_file : str, Path, or file object
         A path that ends with ``.gz`` is compressed. A file object may be open for text or for bytes.
     precision : int, default 6
-        Digits of costs after the decimal point, from 0 to 15. Readers of the format may compute with so many
-        digits; `read_cfn` does not.
+        Digits of costs after the decimal point, from 0 to 15. Other programs may compute with this precision;
+        `read_cfn` does not.
 
     Raises
     ------
@@ -437,7 +437,7 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
     finite = [table[np.isfinite(table)] for _, table in factors]
     lows = [float(costs.min(initial=math.inf)) for costs in finite if costs.size]
     bound = 1.0 + sum(float(costs.max()) for costs in finite if costs.size)
-    forbidden = bound + max(0.0, max(lows, default=0.0) - sum(lows))  # `read_cfn` says why
+    forbidden = bound + max(0.0, max(lows, default=0.0) - sum(lows))  # explained in `read_cfn`
 
     def written(cost: float) -> str:
         return f"{min(cost, forbidden):.{digits}f}"

@@ -19,7 +19,7 @@ COMPARATORS: dict[str, Callable[[float, float], float]] = {
     ">": lambda total, to: max(0.0, to - total + 1),
     ">=": lambda total, to: max(0.0, to - total),
 }
-"""By how much a sum of integers violates a comparison."""
+"""The amount by which a sum of integers violates a comparison."""
 
 
 class Parameters(Protocol):
@@ -38,7 +38,7 @@ class Parameters(Protocol):
         ...
 
     def rows(self, name: str, kinds: str) -> list[Any]:
-        """Read a list of rows, of an integer for each "i" and a number for each "c" in `kinds`.
+        """Read a list of rows, with an integer for each "i" and a number for each "c" in `kinds`.
 
         A row of one integer is that integer.
         """
@@ -63,7 +63,7 @@ class FunctionRequest(NamedTuple):
     scope : tuple of int
     given : Parameters
     limited : callable
-        Returns a cost, or inf where the file says that so large a cost is forbidden.
+        Returns a cost, or inf if the file forbids such a large cost.
     """
 
     builder: ModelBuilder
@@ -83,7 +83,7 @@ class FunctionRequest(NamedTuple):
         scope: Sequence[int] | None = None,
         start: Hashable = 0,
     ) -> None:
-        """Add a function of the state in which a deterministic automaton ends."""
+        """Add a function of the final state of a deterministic automaton."""
         self.builder.add_automaton(
             self.scope if scope is None else scope,
             Automaton({start: 0.0}, lambda i, s, x: [(step(i, s, x), 0.0)], lambda s: self.limited(end(s))),
@@ -110,7 +110,7 @@ class FunctionRequest(NamedTuple):
             )
 
     def add_same(self, first: Sequence[int], second: Sequence[int], cost: Callable[[int], float]) -> None:
-        """Penalise each value by the difference of its numbers of occurrences."""
+        """Penalise each value by the difference of its numbers of occurrences in two lists of variables."""
         n = len(first)
         if len(second) != n or len({*first, *second}) != 2 * n:
             self.given.fail("the two lists must have the same number of variables, and none twice")
@@ -122,7 +122,7 @@ class FunctionRequest(NamedTuple):
             )
 
     def penalty(self, metrics: Sequence[str] = ("hard", "lin", "quad")) -> Callable[[float], float]:
-        """Read a kind of penalty and a cost; return the penalty of a violation by so much.
+        """Read a kind of penalty and a cost; return the penalty as a function of the violation.
 
         "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
         """
@@ -285,7 +285,7 @@ def _clique(f: FunctionRequest) -> None:
 
 
 def _knapsack(f: FunctionRequest, weights: list[dict[int, int]], capacity: int) -> None:
-    """Demand that a sum of integer weights is at least the capacity."""
+    """Require that a sum of integer weights is at least the capacity."""
     most = [
         max(w.get(x, 0) for x in range(k)) for w, k in zip(weights, f.builder.shape(f.scope), strict=True)
     ]

@@ -15,7 +15,7 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.extras import require_extra
 
 _FIRST_KIND = 16000
-"""The number of explicit functions, because the format numbers its kinds of functions from here."""
+"""The number of explicit functions, because the format numbers its kinds of functions from it on."""
 
 _TableOf = Callable[[tuple[int, ...], Array], Array]
 
@@ -37,9 +37,9 @@ _KINDS: dict[int, tuple[int, _TableOf]] = {
     6: (2, _of_equality),
     7: (2, _of_equality),
 }
-"""How many values a function of a kind has, and its table: differences (3, 5: truncated), Potts functions."""
+"""Number of values, and table, of each kind of function: differences (3, 5: truncated), Potts functions."""
 _WITH_DIMENSION = {0, 7}
-"""Kinds whose shape follows its length; the others are of two variables."""
+"""Kinds whose shape is preceded by its length; functions of the other kinds have two variables."""
 
 
 def read_opengm(path: str | os.PathLike[str], name: str = "gm") -> GraphicalModel:

@@ -14,26 +14,26 @@ from cutplane.pieces.text import PathOrFile, read_bytes
 from cutplane.pieces.validation import Array
 
 _MAX_ARITY = 64
-"""Variables of a factor at most, because numpy's arrays have no more axes."""
+"""Most variables of a factor, because numpy's arrays have no more axes."""
 MAX_ENTRIES = 2**27
-"""Entries of all tables of a model at most, because they take 1 GB."""
+"""Most entries of all tables of a model, because they take 1 GB."""
 
 
 class Tokens:
-    """The words of a file, separated by white space, and how many of them have been read.
+    """The words of a file, separated by white space, and the number of words read so far.
 
     Parameters
     ----------
     path_or_file : str, Path, or file object
-        As `read_bytes` takes it.
+        As in `read_bytes`.
     comments : bytes, optional
-        A regular expression of what is not read.
+        A regular expression for the parts to skip.
 
     Attributes
     ----------
     words : list of bytes
     position : int
-        How many words have been read.
+        Number of words read so far.
     """
 
     def __init__(self, path_or_file: PathOrFile, comments: bytes = b"") -> None:
@@ -45,11 +45,11 @@ class Tokens:
 
     @property
     def n_left(self) -> int:
-        """Number of words that have not been read."""
+        """Number of words not read yet."""
         return len(self.words) - self.position
 
     def word(self, what: str) -> str:
-        """Read one word; `what` says in an error what was expected."""
+        """Read one word; an error says that `what` was expected."""
         self.expect(1, what)
         self.position += 1
         return _shown(self.words[self.position - 1])
@@ -62,11 +62,11 @@ class Tokens:
         return word
 
     def next_is(self, word: str) -> bool:
-        """Tell whether the next word is this one."""
+        """Return whether the next word is this one."""
         return self.n_left > 0 and self.words[self.position] == word.encode()
 
     def ends_line(self) -> bool:
-        """Tell whether the last word that was read is the last one of its line."""
+        """Return whether the last word read is the last one of its line."""
         return not self.n_left or self._line(0) != self._line(-1)
 
     def real(self, what: str, low: float = -math.inf) -> float:
@@ -116,7 +116,7 @@ class Tokens:
         return values
 
     def check_states(self, total: float) -> None:
-        """Fail if the variables have too many states in sum."""
+        """Fail if the total number of states is too large."""
         if total > MAX_ENTRIES:
             self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", -1)
 
@@ -133,7 +133,7 @@ class Tokens:
         return variables
 
     def numbers(self, count: int, what: str) -> Array:
-        """Return the next `count` words as floats, without reading on; `what` says what they are."""
+        """Return the next `count` words as floats, without reading them; `what` names them in errors."""
         words = self.words[self.position : self.position + count]
         try:
             return np.array(list(map(float, words)))
@@ -142,14 +142,14 @@ class Tokens:
             self.fail(f"expected {what}, got {_shown(words[wrong])!r}", wrong)
 
     def expect(self, count: int, what: str) -> None:
-        """Raise `InvalidInputError` if fewer than `count` words are left."""
+        """Raise `InvalidInputError` if fewer than `count` words remain."""
         if count > self.n_left:
             missing = f"{what} should follow" if count == 1 else f"{count} words should follow: {what}"
             self.position = len(self.words)
             self.fail(f"the file ends too early; {missing}", -1)
 
     def finish(self, what: str) -> None:
-        """Raise `InvalidInputError` if there are words left; `what` says what ought to have been the last."""
+        """Raise `InvalidInputError` if words remain; `what` names the last expected ones."""
         if self.n_left:
             self.fail(f"{_shown(self.words[self.position])!r} follows {what}, where the file should end")
 

@@ -17,9 +17,9 @@ from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array
 
 _LIMIT = 700.0
-"""Size of an energy at most, because exp of it, and of minus it, is a normal float."""
+"""Largest absolute energy, because exp of it, and of minus it, is a normal float."""
 _MAX_CONSTANTS = 10_000
-"""Potentials of a constant at most, because each is one more factor that readers of the file must take."""
+"""Most potentials of a constant, because each is one more factor for the readers of the file."""
 
 
 def read_uai(
@@ -29,18 +29,18 @@ def read_uai(
 
     .. math:: E(x) = - \sum_A \ln \varphi_A(x_A)
 
-    The file holds the potentials :math:`\varphi_A \geq 0`; a potential of 0 becomes an energy of +inf. Both
-    kinds of networks, ``MARKOV`` and ``BAYES``, are read in the same way. A labelling of least energy is a
-    most probable one.
+    The file contains the potentials :math:`\varphi_A \geq 0`; a potential of 0 becomes an energy of +inf.
+    Both kinds of networks, ``MARKOV`` and ``BAYES``, are read in the same way. A labelling of least energy is
+    a most probable labelling.
 
     Parameters
     ----------
     path_or_file : str, Path, or file object
         A file object may be open for text or for bytes. Contents compressed by gzip are recognised.
     evidence : mapping of int to int, str, Path, or file object, optional
-        The states of observed variables, or a file of them (``.evid``): their number, then pairs of a
-        variable and its state, all of it maybe after a 1, the number of samples. The other states of these
-        variables get an energy of +inf.
+        The states of observed variables, or a file with them (``.evid``). The file contains the number of
+        observed variables, and then pairs of a variable and its state; a 1, the number of samples, may
+        precede all of these. The other states of observed variables get an energy of +inf.
 
     Returns
     -------
@@ -49,8 +49,8 @@ def read_uai(
     Raises
     ------
     InvalidInputError
-        If the file is not in this format; the message names the line. If the evidence names a variable or a
-        state that there is not.
+        If the file is not in this format (the message names the line), or the evidence names a variable or a
+        state that does not exist.
 
     See Also
     --------
@@ -58,7 +58,8 @@ def read_uai(
 
     Notes
     -----
-    A potential that is too small or too large for a float is still read: its logarithm is not.
+    A potential that is too small or too large for a float is read correctly, because its logarithm is a
+    float.
 
     References
     ----------
@@ -121,7 +122,7 @@ def read_uai(
 
 
 def _energies(tokens: Tokens, count: int) -> Array:
-    """Return -ln of the next `count` words, or of all that are left, without reading on."""
+    """Return -ln of the next `count` words, or of all remaining words, without reading them."""
     values = tokens.numbers(count, "a potential")
     wrong = np.flatnonzero(np.isnan(values) | (np.signbit(values) & (values != 0.0)))
     for i in wrong.tolist():
@@ -147,8 +148,8 @@ def read_evidence(path_or_file: PathOrFile, model: GraphicalModel) -> list[dict[
     Parameters
     ----------
     path_or_file : str, Path, or file object
-        The number of observed variables, then pairs of a variable and its state; or first the number of
-        samples, then so many of these.
+        For one sample, the number of observed variables, then pairs of a variable and its state. For several
+        samples, the number of samples, then each sample in this form.
     model : GraphicalModel
 
     Returns
@@ -159,8 +160,8 @@ def read_evidence(path_or_file: PathOrFile, model: GraphicalModel) -> list[dict[
     Raises
     ------
     InvalidInputError
-        If the file is not in this format, or names a variable twice, or one or a state that the model lacks;
-        the message names the line.
+        If the file is not in this format, names a variable twice in a sample, or names a variable or a state
+        that the model does not have; the message names the line.
 
     Examples
     --------
@@ -193,17 +194,17 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
 
     .. math:: \varphi_A(x_A) = e^{-\theta_A(x_A)}
 
-    An energy of +inf becomes a potential of 0. Energies come back from `read_uai` with the relative accuracy
-    of a float, and an absolute one of about 1e-16 per factor.
+    An energy of +inf becomes a potential of 0. `read_uai` returns energies with the relative accuracy of a
+    float, and an absolute accuracy of about 1e-16 per factor.
 
-    A factor with energies below -700 or above 700 is shifted to be around 0. The constant, with what factors
-    were shifted by, is written as factors of one variable whose potentials are all the same, since few
-    programs read factors of no variables: it comes back as part of the unary costs.
+    A factor with energies below -700 or above 700 is shifted towards 0. The constant plus all shifts is
+    written as factors of one variable with equal potentials, because few programs read factors without
+    variables. Therefore `read_uai` returns it as part of the unary costs.
 
     Parameters
     ----------
     model : GraphicalModel
-        Its unary costs are written where they are not all 0.
+        The unary costs of a variable are written if they are not all 0.
     path_or_file : str, Path, or file object
         A path that ends with ``.gz`` is compressed. A file object may be open for text or for bytes.
 
@@ -262,7 +263,7 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
 
 
 def _shift(scope: tuple[int, ...], table: Array) -> float:
-    """Return what to subtract from the energies so that their exponentials are floats."""
+    """Return a number to subtract from the energies so that their exponentials are floats."""
     finite = table[np.isfinite(table)]
     if not finite.size or np.abs(finite).max() <= _LIMIT:
         return 0.0

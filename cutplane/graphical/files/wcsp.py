@@ -28,30 +28,30 @@ class _Tuples(NamedTuple):
 def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> GraphicalModel:
     r"""Read a weighted constraint satisfaction problem from a file in the WCSP format [1]_.
 
-    .. math:: E(x) = \sum_A c_A(x_A), \qquad c_A(x_A) = \infty \text{ where the file says at least } U
+    .. math:: E(x) = \sum_A c_A(x_A), \qquad c_A(x_A) = \infty \text{ if the file says at least } U
 
-    A cost function in extension has a default cost, and tuples of states with other costs. A tuple that is
-    given twice has the last of its costs, with a warning if they differ. Several scopes may share a function
-    (a negative arity where it is defined, a negative number of tuples where it is used; the default cost
-    there is not used). A cost function in intention has a keyword: the arithmetic ones of two variables,
-    ``clique``, ``knapsack``, ``max``, and the families of ``alldiff``, ``among``, ``gcc``, ``regular``,
-    ``same``, ``sum`` and ``overlap``.
+    A cost function in extension has a default cost, and tuples of states with other costs. If a tuple is
+    given twice, its last cost counts, with a warning if the costs differ. Several scopes may share a
+    function: its definition has a negative arity, and each use has a negative number of tuples and a default
+    cost that is ignored. A cost function in intention has a keyword: an arithmetic comparison of two
+    variables, ``clique``, ``knapsack``, ``max``, or a member of the families ``alldiff``, ``among``, ``gcc``,
+    ``regular``, ``same``, ``sum`` and ``overlap``.
 
     Parameters
     ----------
     path_or_file : str, Path, or file object
         A file object may be open for text or for bytes. Contents compressed by gzip are recognised.
     upper_bound : float, optional
-        U: a cost of at least U is forbidden. Positive, inf forbids nothing; by default as the file says. It
-        applies to each cost function, not to their sum, so that a labelling may have a finite energy of U or
-        more.
+        U, positive: a cost of at least U is forbidden; inf forbids nothing. By default U is the upper bound
+        of the file. It applies to each cost function separately, so that a labelling may have a finite energy
+        of U or more.
 
     Returns
     -------
     GraphicalModel
-        Its first variables are those of the file. A cost function in intention, and one of four or more
-        variables with few tuples, becomes a chain of small tables, whose auxiliary variables are appended:
-        the least energy over these is the energy of the file.
+        Its first variables are the variables of the file. A cost function in intention becomes a chain of
+        small tables, and so does a function of four or more variables with few tuples. Their auxiliary
+        variables are appended; the energy of the file is the least energy over them.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
 
 
 class _WcspParameters:
-    """The parameters of a cost function that follow its keyword; lists begin with their length."""
+    """The parameters of a cost function after its keyword; lists begin with their length."""
 
     def __init__(self, tokens: Tokens, scope: Sequence[int]) -> None:
         self._tokens, self._scope = tokens, scope
@@ -189,7 +189,7 @@ def _read_tuples(
 
 
 def _refuse(tokens: Tokens, table: Array, shape: tuple[int, ...]) -> None:
-    """Fail because of a state that there is not, or a negative cost."""
+    """Fail because of a state that does not exist, or a negative cost."""
     for row, column in np.argwhere((table < 0) | (table >= np.array([*shape, np.inf]))).tolist():
         value, at = table[row, column], (row - len(table)) * table.shape[1] + column
         if column == len(shape):
@@ -198,7 +198,7 @@ def _refuse(tokens: Tokens, table: Array, shape: tuple[int, ...]) -> None:
 
 
 def _warn_of_repetition(tokens: Tokens, rows: list[list[int]]) -> None:
-    """Warn of the first tuple that is given again with another cost."""
+    """Warn about the first tuple that is repeated with another cost."""
     costs: dict[tuple[int, ...], int] = {}
     for i, (*key, cost) in enumerate(rows):
         if costs.setdefault(tuple(key), cost) != cost:
@@ -221,7 +221,7 @@ def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int =
     path_or_file : str, Path, or file object
         A path that ends with ``.gz`` is compressed. A file object may be open for text or for bytes.
     precision : int, default 0
-        p, the digits of energies after the decimal point that are kept; from 0 to 15.
+        p, the number of digits of energies after the decimal point, from 0 to 15.
 
     Returns
     -------

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _SWEEPS = 30
 """Sweeps before the ascent, because they give a labelling and, on grids, a start that saves iterations."""
 _FEW = 3
-"""Forests up to which it starts at sweeps, because these save iterations on grids and cost some with more."""
+"""Most forests for which sweeps give the start, because with more forests they cost iterations."""
 _FLAT = 1e-3
-"""Weight of the bundle at least, because it must be positive even where the subgradient is zero."""
+"""Least weight of the bundle, because it must be positive even if the subgradient is zero."""
 _INTERVAL = 1.25
-"""Ratio of the iterations at two searches for labellings, because their number is then logarithmic."""
+"""Ratio of the iterations at two searches for labellings, because few searches then suffice."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,10 +62,10 @@ def solve_lagrangian(
     progress: bool = False,
     log: bool = False,
 ) -> LagrangianResult:
-    """Bound the least energy by the best Lagrangian over trees, and find a labelling close to it.
+    """Bound the least energy by the best Lagrangian over trees, and find a labelling close to the bound.
 
-    The bound rises to the minimum over the local polytope, which message passing does not always reach. Where
-    that is below the least energy, the gap cannot be closed in this way.
+    The bound rises to the minimum over the local polytope, which message passing does not always reach. If
+    this minimum is below the least energy, a gap remains.
 
     Parameters
     ----------
@@ -74,13 +74,14 @@ def solve_lagrangian(
     method : Method, default ProximalBundle()
         Any method of the engine that needs no bounded feasible set.
     labelling : array_like of int, shape (n_variables,), optional
-        A good one, if known.
+        A start, for example the best labelling of a similar model.
     reparametrization : Reparametrization, optional
-        Where to start; clusters in it are left out. Default: at a few sweeps if the model has at most three
-        forests, as a grid has, where they save iterations; else at equal parts, where they would cost some.
+        The start, without its clusters. By default the start is a few sweeps if the model has at most three
+        forests, for example a grid, because they save iterations; else all multipliers are zero, because
+        sweeps would cost iterations.
     tol : float, default 1e-4
-        Relative gap between energy and bound at which the search ends. It ends too when the model of the
-        engine predicts that the bound rises by less than half of this.
+        Relative gap between energy and bound at which the search ends. It also ends when the model of the
+        engine predicts that the bound rises by less than half of `tol`.
     max_iter, time_limit, max_cuts, callback, progress, log
         As in `cutplane.Problem.solve`; states show energies.
 
@@ -91,7 +92,7 @@ def solve_lagrangian(
     Raises
     ------
     InvalidInputError
-        If `labelling` does not fit the model, or `reparametrization` is of another one.
+        If `labelling` does not fit the model, or `reparametrization` is of another model.
 
     Examples
     --------
@@ -192,7 +193,7 @@ class TreeDecoder(StoppingRule):
 
     @property
     def verdict(self) -> Stop | None:
-        """What the bounds prove: that the labelling is optimal, or that none is allowed."""
+        """The proven result, if any: the labelling is optimal, or no labelling is allowed."""
         if self.bound > self._ceiling:
             return Stop(Status.INFEASIBLE, "the bound is above the energy of every labelling that is allowed")
         if self.gap <= self.tol:
@@ -200,7 +201,7 @@ class TreeDecoder(StoppingRule):
         return None
 
     def decode(self) -> None:
-        """Take the best of the labellings that the multipliers suggest."""
+        """Offer the labellings that the multipliers suggest."""
         if self.multipliers is not None and not self._decoded:
             labellings = self.lagrangian.labellings(self.multipliers)
             self.offer(labellings[self.lagrangian.model.energies(labellings).argmin()])
@@ -213,11 +214,11 @@ class TreeDecoder(StoppingRule):
         self.best.offer(local_search(self.lagrangian.model, labelling))
 
     def view(self, state: State) -> State:
-        """Return the state with bounds of the energy in place of those of minus the bound."""
+        """Return the state in terms of energies instead of negative bounds."""
         return State(self._in_energies(state.record), state.x)
 
     def history(self, records: Iterable[Record]) -> History:
-        """Return the history of a run in terms of energies, the last record as things stand now."""
+        """Return the history of a run in terms of energies, with the present bounds in its last record."""
         seen = [self._in_energies(record) for record in records]
         return History([*seen[:-1], seen[-1]._replace(lower_bound=self.bound, upper_bound=self.best.energy)])
 
@@ -227,7 +228,7 @@ class TreeDecoder(StoppingRule):
 
 
 def _highest_energy(model: GraphicalModel) -> float:
-    """Return a number above the energy of every labelling that is allowed."""
+    """Return a number above the energies of all allowed labellings."""
     starts, which = np.unique(model.table_starts, return_inverse=True)
     highest = [_highest(model.unaries, model.unary_starts[:-1]), _highest(model.tables, starts)[which]]
     size = sum(float(np.abs(part).sum()) for part in highest) + abs(model.constant)

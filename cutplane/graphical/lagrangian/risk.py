@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 _EPSILON = 2.0**-52
-"""Relative spacing of floats, because each addition errs by half of it at most."""
+"""Relative spacing of floats, because each addition errs by at most half of it."""
 
 
 class InfeasibleModelError(InvalidInputError):
-    """The hard constraints of a graphical model exclude each other."""
+    """The hard constraints of a graphical model contradict each other."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,27 +34,28 @@ class TreeLagrangian(Risk):
               \qquad \theta_0 + \sum_t E_t(x; \lambda) = E(x)
 
     The factors are divided among forests. Each forest has a copy of its variables with an equal part of their
-    unary costs, and the multipliers :math:`\lambda` say how much of these costs the copies of a variable
-    exchange. Every :math:`-f(\lambda)` is a lower bound of the energy; the largest is the minimum of the
-    energy over the local polytope. A subgradient counts where the least labellings of the forests disagree.
+    unary costs, and the multipliers :math:`\lambda` shift costs between the copies of a variable. Every
+    :math:`-f(\lambda)` is a lower bound of the energy; the largest is the minimum of the energy over the
+    local polytope. A subgradient counts the states in which the least labellings of the forests disagree.
 
     Parameters
     ----------
     model : GraphicalModel
     separate : bool, default False
-        Whether each forest is a block with a cut of its own. Fewer iterations, but larger reduced problems.
+        Whether each forest is a block with separate cuts. This needs fewer iterations, but larger reduced
+        problems.
 
     Attributes
     ----------
     dim : int
-        Number of multipliers: states of the copies of a variable but one, in all variables. 0 if the model
-        has no cycles; then ``bound([])`` is the least energy.
+        Number of multipliers: the sum, over variables, of the number of states times the number of copies
+        minus 1. It is 0 if the model has no cycles; then ``bound([])`` is the least energy.
     trees : Trees
 
     Raises
     ------
     InvalidInputError
-        If the hard constraints of a tree exclude each other, so that no labelling has a finite energy.
+        If the hard constraints of a tree contradict each other, so that no labelling has a finite energy.
 
     References
     ----------
@@ -66,7 +67,7 @@ class TreeLagrangian(Risk):
 
     Examples
     --------
-    Three variables that all want to differ: the local polytope holds that for free, a labelling does not.
+    Three variables of two states cannot all differ; in the local polytope they can, at cost 0.
 
     >>> import numpy as np, cutplane as cut
     >>> from cutplane.graphical import GraphicalModel
@@ -119,12 +120,12 @@ class TreeLagrangian(Risk):
         return values, self.copies.slopes(states, blocks, self.n_blocks)
 
     def multipliers(self, reparametrization: Reparametrization) -> Array:
-        """Return multipliers that prove at least the bound of a reparametrisation, if that has no clusters.
+        """Return multipliers whose bound is at least the bound of a reparametrisation without clusters.
 
         Parameters
         ----------
         reparametrization : Reparametrization
-            Of the same model. States that it found to be forbidden are left out.
+            Of the same model. States that it found to be forbidden are ignored.
         """
         trees, model = self.trees, self.model
         if reparametrization.model is not model:
@@ -142,7 +143,7 @@ class TreeLagrangian(Risk):
         return self.copies.multipliers(costs)
 
     def bound(self, x: Any) -> float:
-        """Return the lower bound of the energy that multipliers x prove: -f(x), less what rounding may add.
+        """Return the lower bound of the energy that multipliers x prove: -f(x) minus rounding errors.
 
         Parameters
         ----------
@@ -163,9 +164,9 @@ class TreeLagrangian(Risk):
     def labellings(self, x: Any) -> Array:
         """Return labellings that the trees suggest at multipliers x, shape (n_forests + 1, n_variables).
 
-        The first is a consensus: each variable in turn takes the state that its copies together like best,
-        given those before it. Then comes the least labelling of each forest; where it lacks a variable, the
-        first one that has it decides.
+        The first labelling is a consensus: each variable in turn takes the state of least total cost over its
+        copies, given the states of the variables before it. The others are the least labellings of the
+        forests. A variable that is not in a forest takes its state from the first forest with this variable.
 
         Parameters
         ----------
@@ -186,17 +187,18 @@ class TreeLagrangian(Risk):
 
 
 def _most_negative(costs: Array, starts: Array, which: Any = slice(None)) -> float:
-    """Return how far below zero the least cost after each start is, in sum over those that are chosen."""
+    """Return minus the sum of the negative least costs after the chosen starts."""
     if not starts.size:
         return 0.0
     return -float(np.minimum(np.minimum.reduceat(costs, starts), 0.0)[which].sum())
 
 
 def cover(model: GraphicalModel) -> list[Array]:
-    """Return sets of factors without cycles that hold each factor once.
+    """Return sets of factors without cycles that together contain each factor once.
 
-    The first forest takes the factors whose variables have the nearest numbers, as many as fit, the second of
-    those that are left, and so on. On a grid these are the rows with the first column, and the other columns.
+    Factors whose variables have the nearest numbers are first. The first forest takes every factor that
+    closes no cycle, the second forest does the same with the remaining factors, and so on. For example, the
+    forests of a grid are the rows with the first column, and the other columns.
     """
     from cutplane.graphical.lagrangian.tree_passes import greedy_forest
 
@@ -211,12 +213,13 @@ def cover(model: GraphicalModel) -> list[Array]:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Forests of factors, each variable of a forest a node of its own: a copy of the variable.
+    """Forests of factors; each variable of a forest is a separate node, a copy of the variable.
 
     A variable without factors is a tree by itself in the first forest. The costs of the states of node i are
-    ``costs[starts[i]:starts[i + 1]]``; each tree has a node in `roots`. The factors come from the roots to
-    the leaves: factor f has the nodes ``links[link_starts[f]:link_starts[f + 1]]``, entries `model_links` of
-    ``model.scopes``, and hangs from the one at ``positions[f]``; its table is where it is in the model.
+    ``costs[starts[i]:starts[i + 1]]``; each tree has a node in `roots`. The factors are in the order from the
+    roots to the leaves. Factor f has the nodes ``links[link_starts[f]:link_starts[f + 1]]``, which are the
+    entries `model_links` of ``model.scopes``; its parent is the node at ``positions[f]``. Its table is a
+    table of the model.
     """
 
     variables: Array
@@ -232,7 +235,7 @@ class Trees:
 
     @classmethod
     def of(cls, model: GraphicalModel, forests: list[Array]) -> Trees:
-        """Hang the trees of forests of factors."""
+        """Root the trees of forests of factors."""
         from cutplane.graphical.lagrangian.tree_passes import hang
 
         parts, n_nodes = [], 0
@@ -314,7 +317,7 @@ class Trees:
 
 
 def _links(model: GraphicalModel, factors: Array) -> tuple[Array, Array]:
-    """Return where the scopes of these factors are in ``model.scopes``, in this order, and their sizes."""
+    """Return the positions in ``model.scopes`` of the scopes of these factors, and their sizes."""
     arities = model.arities[factors]
     starts = np.repeat(model.scope_starts[factors] - _starts(arities)[:-1], arities)
     return starts + np.arange(starts.size), arities

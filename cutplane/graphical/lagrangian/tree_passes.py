@@ -1,7 +1,7 @@
 """Forests of factors in flat arrays: their labellings, and the copies of variables that they share.
 
 The multipliers are coordinates of vectors whose sum over the copies is zero, in an orthonormal basis:
-coordinate j >= 1 takes sqrt(j / (j + 1)) from copy j and gives 1 / sqrt(j (j + 1)) to each one before it.
+coordinate j >= 1 subtracts sqrt(j / (j + 1)) from copy j and adds 1 / sqrt(j (j + 1)) to each copy before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @routine
 def greedy_forest(scope_starts, scopes, order, n_variables):
-    """Tell which factors are taken, in this order, if those that would close a cycle are not."""
+    """Return which factors are taken, in this order, if factors that would close a cycle are skipped."""
     above = np.arange(n_variables)
     taken = np.ones(order.size, dtype=np.bool_)
     for number, a in enumerate(order):
@@ -47,10 +47,10 @@ def _root(above, u):
 
 @routine
 def hang(scope_starts, scopes, factors, starters, n_variables):
-    """Hang the trees of a forest from their roots, the first of `starters` in each.
+    """Root the trees of a forest, each at the first of `starters` that it contains.
 
-    Returned are the factors from the roots to the leaves, where in the scope of each of these the variable is
-    from which it hangs, the variables that are reached, and the roots.
+    Return the factors in the order from the roots to the leaves, the position of the parent variable in the
+    scope of each of them, the variables of the forest, and the roots.
     """
     first = np.zeros(n_variables + 1, dtype=np.int64)
     for a in factors:
@@ -102,10 +102,10 @@ def hang(scope_starts, scopes, factors, starters, n_variables):
 
 @routine(fastmath=NUMBERS)
 def minimise_trees(node_starts, link_starts, links, positions, table_starts, tables, costs):
-    """Give each node, from the leaves to the roots, the least cost of what hangs from it, in place.
+    """Add to each node, from the leaves to the roots, the least cost of its subtrees, in place.
 
-    Factor f joins the nodes ``links[link_starts[f]:link_starts[f + 1]]`` and hangs from that at
-    ``positions[f]``; its table, in C order, begins at ``table_starts[f]``.
+    Factor f joins the nodes ``links[link_starts[f]:link_starts[f + 1]]``; its parent is the node at
+    ``positions[f]``. Its table, in C order, begins at ``table_starts[f]``.
     """
     scratch = np.empty(node_starts[-1])
     for f in range(positions.size - 1, -1, -1):
@@ -156,7 +156,7 @@ def _message(node_starts, nodes, position, table, costs, above):
 
 @routine
 def advance(node_starts, nodes, tuple_of):
-    """Go to the next entry of a table; tell whether there is one."""
+    """Go to the next entry of a table; return whether there is one."""
     for i in range(nodes.size - 1, -1, -1):
         tuple_of[i] += 1
         if tuple_of[i] < node_starts[nodes[i] + 1] - node_starts[nodes[i]]:
@@ -227,9 +227,9 @@ def consensus(
 ):
     """Return a state of each variable, chosen one after the other in this order.
 
-    Each takes the state of least cost: that of what hangs below its copies, and of the factors (`hangers`, -1
-    for a root) from which they hang, if the variable above has been decided. The nodes of variable u are
-    ``copies[copy_starts[u]:copy_starts[u + 1]]``; the others are as in `minimise_trees`.
+    Each takes the state of least cost, in the subtrees of its copies and in the factors above them
+    (`hangers`, -1 for a root) whose parent has a state already. The nodes of variable u are
+    ``copies[copy_starts[u]:copy_starts[u + 1]]``; the other arguments are as in `minimise_trees`.
     """
     labelling = np.full(order.size, -1)
     scratch = np.empty(node_starts[-1])
@@ -250,7 +250,7 @@ def consensus(
 
 @routine
 def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
-    """Return the least cost of a factor for each state of a node, given what has been decided."""
+    """Return the least cost of a factor for each state of a node, given the states chosen so far."""
     least = np.full(node_starts[node + 1] - node_starts[node], np.inf)
     tuple_of = np.zeros(nodes.size, dtype=np.int64)
     entry, more = 0, True
@@ -273,11 +273,12 @@ def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """The unary costs of the nodes of trees, with sum over the copies of a variable equal to its unary cost.
+    """The unary costs of the nodes of trees, which add up over the copies to the cost of the variable.
 
-    `parts` are the costs if all multipliers are 0: equal parts, of each node from its `node_starts` on. The
-    nodes of the v-th variable of those with several are ``nodes[starts[v]:starts[v + 1]]``; there are `dim`
-    multipliers, the copies but one of each variable times its states.
+    `parts` are the costs if all multipliers are 0: equal parts, which begin for each node at its entry of
+    `node_starts`. The nodes of the v-th variable with several copies are ``nodes[starts[v]:starts[v + 1]]``.
+    The number of multipliers is `dim`, the sum over variables of the number of states times the number of
+    copies minus 1.
     """
 
     dim: int
@@ -309,7 +310,7 @@ class Copies:
         return costs
 
     def multipliers(self, costs: Array) -> Array:
-        """Return the multipliers that add to the nodes these costs, less their mean over the copies."""
+        """Return the multipliers that add these costs, minus their mean over the copies, to the nodes."""
         x = np.empty(self.dim)
         coordinates(self.starts, self.nodes, self.node_starts, costs, x)
         return x
@@ -317,7 +318,7 @@ class Copies:
     def slopes(self, states: Array, blocks: Array, n_blocks: int) -> Array:
         """Return minus the derivatives by the multipliers of the costs of the states of the nodes.
 
-        Each node counts in the row of the result that its entry of `blocks` says.
+        Each node contributes to the row of the result given by its entry of `blocks`.
         """
         slopes = np.zeros((n_blocks, self.dim))
         disagreement(self.starts, self.nodes, self.node_starts, blocks, states, slopes)
@@ -349,7 +350,7 @@ def exchange(copy_starts, copies, node_starts, x, costs):
 
 @routine
 def coordinates(copy_starts, copies, node_starts, costs, x):
-    """Set x to the multipliers with which `exchange` adds these costs, less their mean over the copies."""
+    """Set x to the multipliers with which `exchange` adds these costs minus their mean over the copies."""
     given = np.empty(node_starts[-1])
     place = 0
     for v in range(copy_starts.size - 1):

@@ -1,8 +1,8 @@
 """Compiled updates of clusters: zero factors on several variables, linked to the factors inside them.
 
-The costs of a cluster are the sum of the messages of its links, so they need no table. A link to a factor
-shifts costs between the cluster and the table of the factor, which it therefore writes to. Clusters of three
-variables and their pairs have passes by min-plus products of matrices.
+A cluster needs no table, because its costs are the sum of the messages of its links. Shifting costs between a
+cluster and a factor inside it changes a message and the table of the factor. Clusters of three variables and
+their pairs have passes by min-plus products of matrices.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from cutplane.runtime.compiling import NUMBERS, routine
 def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, end, forward, marginal):
     """Visit the clusters from `begin` to before `end` in order, or in reverse.
 
-    A visit takes all costs of the factors inside, and hands the min-marginals back: the first factor gets its
-    share of them, as many as there are factors, the last one all that is left.
+    A visit shifts all costs of the n factors inside into the cluster, and then min-marginals of the cluster
+    back to the factors: 1/n of it to the first factor, 1/(n - 1) of the remaining one to the second, and all
+    of the last one to the last factor.
     """
     for step in range(end - begin):
         c = begin + step if forward else end - 1 - step
@@ -82,7 +83,7 @@ def _marginal(total, places, size):
 
 @routine(fastmath=NUMBERS)
 def _take_out(layout, tables, factor, costs):
-    """Take costs out of the table of a factor; where they are inf, the entry becomes inf."""
+    """Subtract costs from the table of a factor; an entry becomes inf where they are inf."""
     t = layout.table_starts[factor]
     for x in range(costs.size):
         tables[t + x] = tables[t + x] - costs[x] if costs[x] < np.inf else np.inf
@@ -90,7 +91,7 @@ def _take_out(layout, tables, factor, costs):
 
 @routine(fastmath=NUMBERS)
 def _child_places(layout, clusters, c):
-    """Return, for each factor inside a cluster, which state of it each state of the cluster belongs to."""
+    """Return the state of each factor inside a cluster for each joint state of the cluster."""
     size = 1
     for i in range(clusters.scope_starts[c], clusters.scope_starts[c + 1]):
         size *= layout.cardinalities[clusters.scopes[i]]
@@ -137,7 +138,7 @@ def _factor_costs(layout, tables, messages, factor):
     return costs
 
 
-# Unsigned numbers, as in variable_passes.py.
+# Unsigned indices, as in variable_passes.py.
 
 
 @routine(fastmath=NUMBERS)
@@ -204,7 +205,7 @@ def lowest_triangle_costs(layout, clusters, cluster_messages, begin, end, lowest
 
 @routine(fastmath=NUMBERS)
 def _absorb(tables, t, messages, rows, columns, end, into, start):
-    """Move all costs of a pair into the cluster."""
+    """Shift all costs of a pair into the cluster."""
     k0, k1 = np.uint64(columns - rows), np.uint64(end - columns)
     t, rows, columns, start = np.uint64(t), np.uint64(rows), np.uint64(columns), np.uint64(start)
     for x in range(k0):

@@ -1,7 +1,7 @@
 """Labellings decoded from a reparametrisation, and improved by changing one or two variables at a time.
 
-In the local search a cost is a pair of numbers: how many of its terms are inf, and the sum of the others,
-compared in this order.
+In the local search a cost is a pair of numbers, which are compared in this order: the number of infinite
+terms, and the sum of the others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from cutplane.runtime.compiling import NUMBERS, routine
 def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> Array:
     """Return a labelling of low energy.
 
-    Variables take their states one after the other, each the one of least reparametrised cost given those
-    before it; this is done forward and backward, both are improved by `local_search`, and the better one is
-    returned (Kolmogorov 2006, doi:10.1109/TPAMI.2006.200). States that were forbidden in the
-    reparametrisation alone are still states of the model, and local search may come back to them.
+    Variables take their states one after the other, each the state of least reparametrised cost given the
+    states before it. `local_search` improves a forward and a backward labelling, and the better one is
+    returned (Kolmogorov 2006, doi:10.1109/TPAMI.2006.200). Local search may use states that only the
+    reparametrisation forbids, because they are allowed in the model.
     """
     model = reparametrization.model
     found = []
@@ -39,7 +39,7 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
 
 @routine(fastmath=NUMBERS)
 def greedy(layout, tables, unaries, messages, forward, buffer, index):
-    """Return the labelling that takes, in this order, the best state given those chosen before."""
+    """Return the labelling in which each variable takes the best state given the states chosen before."""
     n = layout.cardinalities.size
     labelling = np.full(n, -1)
     finite, broken = np.empty(buffer.size), np.empty(buffer.size)
@@ -116,19 +116,19 @@ def _marginal_of_any_given(layout, tables, messages, a, link, labelling, index, 
 
 
 _PASSES = 9000
-"""Passes at most, because only rounding errors of costs that cancel could need as many."""
+"""Most passes, because only rounding errors of costs that cancel could need as many."""
 _TOLERANCE = 1e-12
-"""Improvement relative to a cost at least, because rounding errors could repeat a smaller one for ever."""
+"""Least improvement relative to a cost, because rounding errors could repeat a smaller one for ever."""
 ALL, _APART, _SHARED = 0, 1, 2
-"""Factors that `costs_of_states` adds, as numbers because it is compiled: all, without, with a variable."""
+"""Factors that `costs_of_states` adds: all, without or with a variable; numbers, because it is compiled."""
 
 
 def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:
-    """Return a labelling that no change of one variable improves, nor one of both variables of a pair.
+    """Return a labelling that no change of one variable, or of both variables of a pair, improves.
 
-    Iterated conditional modes (Besag 1986), then the best joint change of each pair, until neither helps or
-    it is late. A labelling that breaks hard constraints is improved by their number first. The energy never
-    rises.
+    Iterated conditional modes (Besag 1986) and the best joint change of each pair alternate, until neither
+    helps or the deadline has passed. If the labelling breaks hard constraints, their number is reduced first.
+    The energy never rises.
     """
     start = model.energy(labelling)
     found = np.array(labelling, dtype=np.int64)
@@ -146,7 +146,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
 
 @routine
 def _single_pass(layout, strides, tables, unaries, labelling, active, paired, room):
-    """Set each variable around which something has changed to its best state."""
+    """Set each active variable, near which a state has changed, to its best state."""
     changed = False
     broken, finite = room[:3], room[3:]
     for u in range(active.size):
@@ -167,7 +167,7 @@ def _single_pass(layout, strides, tables, unaries, labelling, active, paired, ro
 
 @routine
 def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room):
-    """Make the best joint change of each pair around which something has changed."""
+    """Make the best joint change of each active pair, near which a state has changed."""
     changed = False
     broken, finite = room[:3], room[3:]
     pending = paired.copy()
@@ -212,7 +212,7 @@ def _is_better(broken, finite, best_broken, best_finite):
 
 @routine
 def _wake(layout, u, active, paired):
-    """Mark the variables whose best state may have changed with that of u."""
+    """Mark the variables whose best state may have changed because the state of u did."""
     paired[u] = True
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
         a = layout.link_factors[layout.variable_links[j]]
@@ -227,7 +227,8 @@ def _wake(layout, u, active, paired):
 def costs_of_states(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
     """Set the cost of each state of u given the states of the others.
 
-    It is that of all factors, or of those without `other` (_APART), or of those with it (_SHARED).
+    `which` says which factors count: ALL, only those without `other` (_APART), or only those with it
+    (_SHARED).
     """
     k, begin = layout.cardinalities[u], layout.unary_starts[u]
     for x in range(k):

@@ -15,7 +15,7 @@ from cutplane.pieces.validation import Array
 
 
 class Layout(NamedTuple):
-    """Factors and their links to variables in flat read-only arrays; compiled code takes it as it is.
+    """Factors and their links to variables in flat read-only arrays, an argument of compiled code.
 
     A link is one entry of `scopes`: a factor (in `link_factors`) and a variable of it. Its message, one
     number per state of the variable, begins at its entry of `message_starts`. The links of variable u are
@@ -67,12 +67,12 @@ def make_layout(
 
 
 def starts_of(sizes: Array) -> Array:
-    """Return where pieces of these sizes begin when they follow each other, and where the last one ends."""
+    """Return the starts of consecutive pieces of these sizes, and the end of the last piece."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def scratch(layout: Layout) -> tuple[Array, Array]:
-    """Return room for the states of one variable, and for the positions in one factor."""
+    """Return buffers for the states of one variable, and for the positions in one factor."""
     widest = np.diff(layout.scope_starts).max(initial=1)
     return np.empty(layout.cardinalities.max(initial=1)), np.empty(widest, dtype=np.int64)
 
@@ -80,8 +80,8 @@ def scratch(layout: Layout) -> tuple[Array, Array]:
 class AddedClusters:
     """Clusters added to a model, with the pairs that had to be added for them.
 
-    Factors are numbered on from those of the model, in the order in which they came; a cluster has a number
-    among the factors, and one among the clusters.
+    Added pairs and clusters are numbered after the factors of the model, in the order in which they were
+    added. A cluster has a number among the factors, and another one among the clusters.
     """
 
     def __init__(self, model: FactorGraph) -> None:
@@ -132,7 +132,7 @@ class AddedClusters:
 
     @cached_property
     def _pair_keys(self) -> tuple[Array, Array]:
-        """One ascending number for the variables of each pair of the model, and the factor that it is."""
+        """Ascending keys of the variables of each pair of the model, and the numbers of their factors."""
         model = self.model
         factors = np.flatnonzero(model.arities == 2)
         first = model.scope_starts[factors]
@@ -162,7 +162,7 @@ class AddedClusters:
         return self.pairs[number - known] if number >= known else self.model.factor(number).variables
 
     def original_table(self, number: int) -> Array:
-        """Return the flat table with which a factor that is linked to variables came."""
+        """Return the original flat table of a factor that is linked to variables."""
         known = self.model.n_factors
         if number < known:
             return self.model.factor(number).table.ravel()

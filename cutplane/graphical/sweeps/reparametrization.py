@@ -17,9 +17,9 @@ from cutplane.runtime.clock import clock
 
 _EPS = float(np.finfo(np.float64).eps)
 _PROBED = 64
-"""Variables probed between two looks at the clock, because they take some milliseconds."""
+"""Variables probed between two readings of the clock, because they take some milliseconds."""
 _PER_PASS = 8
-"""Additions to an entry in a pass, because it is forward and backward, twice with clusters, in and out."""
+"""Additions to an entry in a pass, because it is forward and backward, in and out, twice with clusters."""
 
 
 class Pairs(NamedTuple):
@@ -31,19 +31,20 @@ class Pairs(NamedTuple):
 
 
 class Reparametrization:
-    r"""The costs of a model, moved between its factors so that their separate minima add up to a good bound.
+    r"""The costs of a model, shifted between its factors so that the sum of their minima is a good bound.
 
     .. math:: E(x) = \theta'_0 + \sum_u \theta'_u(x_u) + \sum_A \theta'_A(x_A) \ge
               \theta'_0 + \sum_u \min \theta'_u + \sum_A \min \theta'_A
 
-    It starts as the model itself. Costs move along links: between a factor and its variables, and between a
-    cluster (see `add_cluster`) and the factors inside it. No method ever lowers the bound, but for rounding.
+    At first, the costs are the costs of the model. They are shifted along links: between a factor and its
+    variables, and between a cluster (see `add_cluster`) and the factors inside it. No method lowers the
+    bound, except by rounding errors.
 
     Parameters
     ----------
     model : GraphicalModel
-        Hard constraints are allowed: what they imply becomes +inf on the way, and the bound is inf if no
-        labelling is left.
+        Hard constraints are allowed: costs of states that they exclude become +inf, and the bound becomes inf
+        if these are all states of a variable or of a factor.
 
     Examples
     --------
@@ -83,9 +84,10 @@ class Reparametrization:
         self._passes = 0
 
     def restated(self, model: FactorGraph) -> Reparametrization:
-        """Return one of a model with the same variables and scopes, by the same clusters and finite messages.
+        """Return the reparametrisation of a model of equal scopes by the same clusters and finite messages.
 
-        States that were forbidden here are not forbidden there: its bound follows from the messages alone.
+        States forbidden in this one are allowed in the new one, because its bound follows from the messages
+        alone.
         """
         self._bring_up_to_date()
         other = Reparametrization(model)
@@ -107,7 +109,7 @@ class Reparametrization:
 
     @property
     def n_factors(self) -> int:
-        """Number of factors: those of the model, added pairs and clusters."""
+        """Number of factors: factors of the model, added pairs and clusters."""
         return self.model.n_factors + len(self._added.added)
 
     @property
@@ -127,12 +129,12 @@ class Reparametrization:
 
     @property
     def unaries(self) -> Array:
-        """The reparametrised costs of all variables, laid out like those of the model; a read-only view."""
+        """The reparametrised costs of all variables, laid out like ``model.unaries``; a read-only view."""
         return read_only(self._unaries)
 
     @property
     def messages(self) -> Array:
-        """What has moved from the variables to the factors of the model, link by link; a read-only view.
+        """The costs shifted from variables to factors of the model, link by link; a read-only view.
 
         The links are in the order of ``model.scopes``; each has one number per state of its variable.
         """
@@ -174,7 +176,7 @@ class Reparametrization:
 
     @property
     def bound(self) -> float:
-        """The lower bound as it stands; inf if it is proven that no labelling has finite energy."""
+        """The present lower bound; inf if it is proven that no labelling has finite energy."""
         from cutplane.graphical.sweeps.variable_passes import lowest_costs
 
         self._bring_up_to_date()
@@ -198,17 +200,17 @@ class Reparametrization:
 
     @property
     def _has_only_triangles(self) -> bool:
-        """Whether each cluster is on three pairs: then the routines for others need not be compiled."""
+        """Whether each cluster consists of three pairs: then routines for others need not be compiled."""
         return self._clusters.children.size == 3 * self.n_clusters
 
     def _minima(self, unaries: Array) -> Array:
         return np.minimum.reduceat(unaries, self.model.unary_starts[:-1]) if unaries.size else unaries
 
     def certified_bound(self) -> float:
-        """Return the bound without the rounding errors of the costs as they stand.
+        """Return a lower bound that is valid despite rounding errors.
 
-        Any messages give a valid bound. So it is recomputed from the costs of the model and the messages
-        alone, and a bound on the rounding errors of that is taken off.
+        The bound is recomputed from the costs of the model and the messages alone, because any messages give
+        a valid bound. A bound on the rounding errors of this computation is subtracted.
         """
         from cutplane.graphical.sweeps.variable_passes import lower, lower_bound_of_sum, lowest_costs
 
@@ -239,10 +241,10 @@ class Reparametrization:
 
     @property
     def rounding(self) -> float:
-        """A bound on the rounding errors of all costs as they stand in the energy of any labelling.
+        """A bound on the total rounding error of the present costs in the energy of any labelling.
 
-        An entry has been changed by every message of its table in every pass, by one addition each; passes
-        over clusters count like those over variables.
+        In every pass, every message of its table has changed an entry by one addition; passes over clusters
+        count like passes over variables.
         """
         self._bring_up_to_date()
         layout, clusters = self._layout, self._clusters
@@ -258,7 +260,7 @@ class Reparametrization:
 
     @cached_property
     def _largest(self) -> float:
-        """At least the sum of the largest sizes of the finite costs of all variables and factors."""
+        """An upper bound of the sum, over variables and factors, of the largest absolute finite cost."""
         model = self.model
         starts, which = np.unique(model.table_starts, return_inverse=True)
         tables = _largest_of(model.tables, starts)[which]
@@ -267,9 +269,9 @@ class Reparametrization:
     def sweep(self, n: int = 1) -> float:
         """Pass n times over the variables, forward and backward; return the bound.
 
-        Each variable takes the min-marginals of its factors and hands them on in equal parts to those with
-        variables further along (TRW-S and SRMP). If there are clusters, they exchange costs with the factors
-        inside them before that; then all is done once more, with the clusters in reverse.
+        Each variable collects the min-marginals of its factors, and distributes them in equal parts to its
+        factors with later variables (TRW-S and SRMP). If there are clusters, they first exchange costs with
+        the factors inside them; then all is repeated, with the clusters in reverse order.
         """
         self._bring_up_to_date()
         self._passes += as_count("n", n)
@@ -283,15 +285,15 @@ class Reparametrization:
         return self._constant
 
     def state_bounds(self, near: int = 64, rounds: int = 3, *, deadline: float = math.inf) -> Array:
-        """Sweep, and return lower bounds of the energies of the labellings with each state.
+        """Sweep, and return for each state a lower bound of the energies of the labellings with it.
 
-        All other states of a variable are forbidden for the moment, and passes over the variables near it
-        raise the bound. It takes some 30 microseconds for each state of a grid.
+        For each state, the other states of its variable are forbidden temporarily, and passes over the
+        variables near it raise the bound. It takes some 30 microseconds for each state of a grid.
 
         Parameters
         ----------
         near : int, default 64
-            How many variables the passes visit, at most.
+            Most variables that the passes visit.
         rounds : int, default 3
             Passes forward and backward.
         deadline : float, default inf
@@ -300,7 +302,7 @@ class Reparametrization:
         Returns
         -------
         ndarray of shape (n_states,)
-            Laid out like ``model.unaries``. Rounding errors are taken off.
+            Laid out like ``model.unaries``. Rounding errors are subtracted.
         """
         from cutplane.graphical.sweeps.state_passes import probe
 
@@ -380,7 +382,7 @@ class Reparametrization:
         return greedy(*costs, forward, *scratch(self._layout))
 
     def _bring_up_to_date(self) -> None:
-        """Make room for clusters that have been added; factors inside them get tables of their own."""
+        """Allocate memory for added clusters; factors inside them get separate tables, which change."""
         if self._is_current:
             return
         added = self._added
@@ -409,7 +411,7 @@ class Reparametrization:
 
 
 def _largest_of(costs: Array, starts: Array) -> Array:
-    """Return the largest size of a finite entry of each segment."""
+    """Return the largest absolute value of a finite entry of each segment."""
     sizes = np.abs(costs)
     sizes[np.isinf(sizes)] = 0.0
     return np.maximum.reduceat(sizes, starts) if starts.size else starts
@@ -420,7 +422,7 @@ def _finite(messages: Array) -> Array:
 
 
 def _collected(messages: Array, starts: Array, places: Array, size: int) -> Array:
-    """Return the sums of the messages at the entries that they belong to, each from its place on."""
+    """Return the sum of the messages at each entry; a message belongs to the entries from its place on."""
     entries = np.repeat(places - starts[:-1], np.diff(starts)) + np.arange(messages.size)
     return np.bincount(entries, weights=messages, minlength=size)
 
@@ -430,5 +432,5 @@ def _extended(array: Array, size: int) -> Array:
 
 
 def _lowered(costs: Array, relative: float) -> Array:
-    """Return costs less `relative` of their sizes."""
+    """Return costs minus `relative` times their absolute values."""
     return costs * np.where(costs > 0.0, 1.0 - relative, 1.0 + relative)

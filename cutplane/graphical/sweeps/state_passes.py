@@ -1,4 +1,4 @@
-"""Compiled sweeps around one variable after the other that bound the energies with each of its states."""
+"""Compiled sweeps around single variables, which bound the energies with each of their states."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cutplane.runtime.compiling import NUMBERS, routine
 
 @routine(fastmath=NUMBERS)
 def probe(layout, tables, unaries, messages, begin, end, size, rounds, buffer, index, rises):
-    """Set how much the bound rises if a variable from `begin` to before `end` has one state alone.
+    """Set `rises`: of the bound, if a variable from `begin` to before `end` has only one state.
 
-    By passes over at most `size` variables near it; costs and messages are as before in the end.
+    Passes visit at most `size` variables near it. Costs and messages are restored in the end.
     """
     n = layout.cardinalities.size
     near, stamps = np.empty(size, dtype=np.int64), np.full(n, -1)
@@ -38,7 +38,7 @@ def probe(layout, tables, unaries, messages, begin, end, size, rounds, buffer, i
 
 @routine(fastmath=NUMBERS)
 def _nearest(layout, u, near, stamps):
-    """Set the nearest variables of u, itself the first, and return their number."""
+    """Set `near` to the variables nearest to u, with u first, and return their number."""
     near[0], stamps[u] = u, u
     head, tail = 0, 1
     while head < tail < near.size:
@@ -57,7 +57,7 @@ def _nearest(layout, u, near, stamps):
 
 @routine(fastmath=NUMBERS)
 def _copied(layout, unaries, messages, ball, saved):
-    """Return what a pass over these variables may change, or put back what was saved."""
+    """Return the costs and messages that a pass over these variables may change, or restore saved ones."""
     size = 0
     for u in ball:
         size += layout.cardinalities[u] * (1 + layout.variable_starts[u + 1] - layout.variable_starts[u])

@@ -15,7 +15,7 @@ _PATIENCE = 100
 """Moves per variable without a better labelling until some variables are changed at random, because a descent
 from a random labelling takes a few moves per variable."""
 _SHAKEN = 0.1
-"""Share of the variables that are changed at random, because more would lose its good parts."""
+"""Share of the variables changed at random, because more would destroy good parts of the labelling."""
 _TENURE = 10
 """Moves until a state may return, with up to as many more at random, because equal numbers let a search
 repeat itself (Galinier and Hao 1999, doi:10.1023/A:1009823419804)."""
@@ -24,26 +24,27 @@ _OSCILLATION = 1.2
 satisfy all constraints (Gendreau, Hertz and Laporte 1994, doi:10.1287/mnsc.40.10.1276)."""
 
 _TOLERANCE = 1e-12
-"""Improvement relative to the energy at least, because sums of updated costs have rounding errors."""
+"""Least improvement relative to the energy, because sums of updated costs have rounding errors."""
 
 
 class TabuSearch:
     """Changes one variable at a time to its best state, even if the energy rises.
 
-    The state before a change is tabu for some moves. Hard constraints are penalised, by more the longer one
-    is broken. After a time without a better labelling, some variables of the best one are changed at random.
+    The state before a change is tabu for some moves. Broken hard constraints are penalised, by more the
+    longer one of them is broken. After a time without a better labelling, some variables of the best one are
+    changed at random.
 
     Parameters
     ----------
     model : FactorGraph
     labelling : ndarray of int, shape (n_variables,)
-        Where the search starts.
+        The start of the search.
     seed : int, default 0
 
     Attributes
     ----------
     labelling : ndarray of int, shape (n_variables,)
-        The best one so far: with the fewest infinite terms, then of the least sum of the others.
+        The best labelling so far: fewest infinite terms first, then least sum of the others.
     """
 
     def __init__(self, model: FactorGraph, labelling: Array, seed: int = 0) -> None:
@@ -63,7 +64,7 @@ class TabuSearch:
         self._counters = np.array([0, 0, seed + 1])
 
     def run(self, moves: int) -> bool:
-        """Make some moves; return whether `labelling` has become better."""
+        """Make this many moves; return whether `labelling` has become better."""
         before, end = tuple(self._numbers[3:]), self._counters[0] + moves
         state = self._current, self.labelling, *self._costs, self._until, self._numbers, self._counters
         while _moves(*self._tables, *state, end):
@@ -88,10 +89,11 @@ class TabuSearch:
 
 @routine
 def _moves(layout, strides, tables, unaries, labelling, best, broken, finite, until, numbers, counters, end):
-    """Move until there were `end` moves; return whether it stopped before, long without a better labelling.
+    """Move up to move number `end`; return whether it stopped earlier, long without a better labelling.
 
-    `numbers` are the penalty, the broken constraints and the finite costs of the labelling, and those of the
-    best one; `counters` are the moves so far, those since the last improvement, and a random number.
+    `numbers` are the penalty, the number of broken constraints and the finite cost of the labelling, and the
+    same two numbers of the best labelling; `counters` are the moves so far, the moves since the last
+    improvement, and a random number.
     """
     unary_starts = layout.unary_starts
     n = labelling.shape[0]

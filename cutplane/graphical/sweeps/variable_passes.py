@@ -1,8 +1,8 @@
 """Compiled passes over the variables of a reparametrised model, and certified bounds of its costs.
 
-The costs of a factor are its table plus the messages of its links, which are stored apart: only a message
-changes when costs are shifted between a factor and a variable, so that no pass writes to a table, and tables
-can be shared.
+The costs of a factor are its table plus the messages of its links, which are stored separately. Shifting
+costs between a factor and a variable changes only a message. Factors can share tables, because no pass writes
+to them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cutplane.runtime.compiling import NUMBERS, routine
 def sweep_pass(layout, tables, unaries, messages, variables, forward, buffer, index):
     """Visit ascending variables in order, or in reverse; return the rise of the bound (inf: infeasible).
 
-    A visit pulls the min-marginals of the factors that earlier visits of this pass have changed, takes their
-    minimum out, and pushes the rest in equal parts to the factors that have variables still to be visited.
+    A visit pulls the min-marginals of the factors that earlier visits of this pass have changed, subtracts
+    the minimum of the resulting costs, and pushes them in equal parts to the factors with later variables.
     """
     cardinalities, unary_starts, scope_starts, _, table_starts, starts, factors, places, links = layout
     n = variables.size
@@ -62,7 +62,8 @@ def sweep_pass(layout, tables, unaries, messages, variables, forward, buffer, in
 def lowest_costs(layout, shared, own, messages, relative, index):
     """Return the least cost of each factor; shared entries are lowered by `relative` of their sizes.
 
-    Tables are in `shared` or, from its end on, in `own`; `index` is room for the positions in one factor.
+    Places beyond the end of `shared` are in the other array of tables; `index` is a buffer for the positions
+    in one factor.
     """
     scope_starts, starts = layout.scope_starts, layout.message_starts
     above, below = 1.0 - relative, 1.0 + relative
@@ -123,12 +124,12 @@ def _roles(first, link, last, forward):
     return (link > first, link < last) if forward else (link < last, link > first)
 
 
-# Unsigned numbers spare the test for negative ones at every access, which keeps loops from being vectorised.
+# Unsigned indices, because the test for negative ones at every access prevents vectorisation.
 
 
 @routine(fastmath=NUMBERS)
 def _pull(unaries, begin, messages, start, k, marginal):
-    """Move a min-marginal from a factor to its variable; inf is copied instead."""
+    """Shift a min-marginal from a factor to its variable; inf is copied instead."""
     begin, start, k = np.uint64(begin), np.uint64(start), np.uint64(k)
     for x in range(k):
         unaries[begin + x] += marginal[x]
@@ -145,7 +146,7 @@ def _push(unaries, begin, messages, start, k, weight):
 
 @routine(fastmath=NUMBERS)
 def _take_minimum(unaries, begin, k):
-    """Take the minimum out of the costs of a variable, and return it."""
+    """Subtract the minimum from the costs of a variable, and return it."""
     begin, k = np.uint64(begin), np.uint64(k)
     low = np.inf
     for x in range(k):
@@ -158,7 +159,7 @@ def _take_minimum(unaries, begin, k):
 
 @routine(fastmath=NUMBERS)
 def _scale(unaries, begin, k, kept):
-    """Multiply the costs of a variable by the part that it keeps."""
+    """Multiply the costs of a variable by the fraction that it keeps."""
     begin, k = np.uint64(begin), np.uint64(k)
     for x in range(k):
         cost = unaries[begin + x]
@@ -237,7 +238,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @routine(fastmath=NUMBERS)
 def lower(costs, sizes, places, starts, messages, relative):
-    """Take the messages, each from its place on, from the costs, and `relative` of the sum of all sizes."""
+    """Subtract the messages, each from its place on, and `relative` times the sum of all absolute values."""
     for link in range(places.size):
         begin, start = places[link], starts[link]
         for x in range(starts[link + 1] - start):
@@ -249,7 +250,7 @@ def lower(costs, sizes, places, starts, messages, relative):
 
 @routine(fastmath=NUMBERS)
 def lower_bound_of_sum(values):
-    """Return a number that the sum does not fall below, by compensated summation (Neumaier 1974)."""
+    """Return a lower bound of the exact sum, by compensated summation (Neumaier 1974)."""
     total, lost, sizes = 0.0, 0.0, 0.0
     for value in values:
         if value == np.inf:
