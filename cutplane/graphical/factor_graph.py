@@ -176,7 +176,7 @@ class FactorGraph:
     def edges(self) -> Array:
         """The two variables of each factor of a model of pairs, shape (n_factors, 2)."""
         if not self.is_pairwise:
-            raise InvalidInputError(f"{self!r} has factors of more than two variables, which are no edges.")
+            raise InvalidInputError(f"{self!r} has factors of more than two variables; use factor.")
         return self.scopes.reshape(-1, 2)
 
     @cached_property
@@ -348,7 +348,7 @@ class FactorGraph:
         if wrong.any():
             row, u = np.argwhere(wrong)[0]
             raise InvalidInputError(
-                f"Variable {u} has {self.cardinalities[u]} states, numbered from 0; the labelling says "
+                f"Variable {u} has {self.cardinalities[u]} states, numbered from 0; the labelling has "
                 f"{array[row, u]}."
             )
         return array.astype(np.int64, copy=False)

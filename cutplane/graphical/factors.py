@@ -15,7 +15,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
-_TOO_LARGE = "The energies are too large for floats in sum; divide them, or use inf for what is forbidden."
+_TOO_LARGE = "Sums of the energies are too large for floats; divide them, or use inf for forbidden states."
 _EXAMPLE = "e.g. ((0, 1), [[0, 1], [1, 0]])"
 
 
@@ -193,8 +193,8 @@ def as_edges(edges: Any, cardinalities: Array) -> Array:
     wrong = np.flatnonzero((edges < 0).any(1) | (edges >= n).any(1) | (edges[:, 0] == edges[:, 1]))
     if wrong.size:
         raise InvalidInputError(
-            f"edges[{wrong[0]}] = {edges[wrong[0]].tolist()} is not a pair of two different variables of the "
-            f"{n} there are, numbered from 0."
+            f"edges[{wrong[0]}] = {edges[wrong[0]].tolist()} must be two different variables, "
+            f"numbered from 0 to {n - 1}."
         )
     return edges
 
@@ -262,7 +262,7 @@ def as_energies(name: str, value: Any) -> Array:
     least = array.min(initial=np.inf)
     if not least > -np.inf:
         raise InvalidInputError(
-            f"{name} contains {least:g}; an energy must be a number, or +inf for what is forbidden."
+            f"{name} contains {least:g}; an energy must be a number, or +inf for a forbidden state."
         )
     return array
 

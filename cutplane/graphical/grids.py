@@ -67,7 +67,7 @@ def grid(unaries: Any, horizontal: Any, vertical: Any = None, *, wrap: bool = Fa
         raise InvalidInputError(f"A torus needs at least 3 rows and columns, got {height} x {width}.")
     horizontal = as_energies("horizontal", horizontal)
     if vertical is None and horizontal.ndim != 2:
-        raise InvalidInputError("vertical tables are needed where the horizontal ones are not all the same.")
+        raise InvalidInputError("vertical tables are needed if horizontal is not a single table.")
     vertical = horizontal if vertical is None else as_energies("vertical", vertical)
     numbers = np.arange(height * width).reshape(height, width)
     right = np.roll(numbers, -1, axis=1), numbers

@@ -60,7 +60,7 @@ class WithinRounding(StoppingRule):
     def __call__(self, state: State) -> Stop | None:
         gap = state.upper_bound - state.lower_bound
         if gap <= self.best.rounding:
-            return Stop(Status.OPTIMAL, f"energy and bound differ by {gap:.2g}, the rounding of their sums")
+            return Stop(Status.OPTIMAL, f"energy and bound differ by {gap:.2g}, within rounding errors")
         return None
 
 
@@ -283,7 +283,7 @@ METHODS: dict[str, Callable[[MapState], Plan]] = {
 }
 
 
-_DONE = "nothing is left to try"
+_DONE = "all stages have ended"
 _ROUNDING = 1e-9
 """Assumed relative error of a bound that is rounded up to the lattice, because sums of costs err by less."""
 _SWEEPS = 5

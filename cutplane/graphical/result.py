@@ -139,7 +139,7 @@ def remedy(status: Status) -> str:
     """Return the remedy for a status, in terms of graphical models."""
     return {
         Status.MAX_ITER: "Raise max_iter.",
-        Status.TIME_LIMIT: "Raise time_limit, or be content with the gap.",
+        Status.TIME_LIMIT: "Raise time_limit, or accept the gap.",
         Status.STALLED: "Set tighten=True, or try method='search'.",
         Status.INTERRUPTED: "Run it again for longer.",
     }.get(status, status.remedy)

@@ -397,7 +397,7 @@ def test_search_is_repeatable_and_takes_what_it_is_given():
     rep.sweep(30)
     tightened = search(model, reparametrization=rep)
     assert tightened.finished and tightened.energy == pytest.approx(first.energy)
-    with pytest.raises(InvalidInputError, match="one of this model"):
+    with pytest.raises(InvalidInputError, match="of this model"):
         search(spin_glass(2, 2, seed=0), reparametrization=rep)
 
 

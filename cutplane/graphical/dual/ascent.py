@@ -106,7 +106,7 @@ class ClusterAscent:
                 return
             idle = 0 if kind != "sweep" or self._rise > self._share(0.01 * _STILL) else idle + 1
             if idle == _PATIENCE:
-                means = "no cluster is left to add" if self.tighten else "tighten=True may raise it"
+                means = "no further cluster was found" if self.tighten else "tighten=True may raise it"
                 self.reason = f"the sweeps no longer raise the bound, and {means}"
                 return
 

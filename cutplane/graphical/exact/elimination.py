@@ -151,7 +151,7 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _check(deadline: float) -> None:
     if clock() > deadline:
-        raise TimeoutError("eliminate gave up at its deadline.")
+        raise TimeoutError("eliminate was stopped at its deadline.")
 
 
 def elimination_order(

@@ -136,9 +136,7 @@ class _Search:
         others: BestLabelling | None = None,
     ) -> None:
         if rep is not None and rep.model is not model:
-            raise InvalidInputError(
-                "reparametrization must be one of this model; build it from the same object."
-            )
+            raise InvalidInputError("reparametrization must be of this model; build it from the same object.")
         self.model, self.rep = model, rep
         self.deadline, self.max_nodes = deadline, max_nodes
         self.best, self.others = _Incumbent(model, labelling), others

@@ -70,7 +70,7 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
         literals: set[int] = set()
         while literal := tokens.integer("a literal", low=-math.inf):
             if n is not None and abs(literal) > n:
-                tokens.fail(f"the literal {literal} is of a variable beyond the {n} that the file says", -1)
+                tokens.fail(f"the literal {literal} is beyond the {n} variables of the file", -1)
             literals.add(literal)
         clauses.append((math.inf if weight >= top else weight, literals))
     if count is not None and count != len(clauses):

@@ -101,7 +101,7 @@ def _parse(path_or_file: PathOrFile) -> _List:
         elif stack:
             found = stack.pop()
         else:
-            found.new(match.start()).fail(f"{word!r} closes nothing")
+            found.new(match.start()).fail(f"{word!r} has no opening bracket")
     if stack:
         found.fail("a bracket is not closed", -1)
     return found
@@ -334,7 +334,7 @@ def _domain(text: _List, i: int) -> dict[str, int]:
             text.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", i)
         names = list(map(str, range(size)))
     if len(set(names)) != len(names) or not names:
-        text.fail("a variable must have at least one state, and none twice", i)
+        text.fail("a variable must have at least one state, and no name twice", i)
     return {name: j for j, name in enumerate(names)}
 
 

@@ -113,7 +113,7 @@ class FunctionRequest(NamedTuple):
         """Penalise each value by the difference of its numbers of occurrences in two lists of variables."""
         n = len(first)
         if len(second) != n or len({*first, *second}) != 2 * n:
-            self.given.fail("the two lists must have the same number of variables, and none twice")
+            self.given.fail("the two lists must have the same number of variables, without repetitions")
         for value in self.values:
             self.add(
                 lambda i, excess, x, value=value: excess + (x == value) * (1 if i < n else -1),
@@ -275,7 +275,7 @@ def _regular(f: FunctionRequest) -> None:
 def _check_states(f: FunctionRequest, n: int, states: Sequence[int]) -> None:
     for state in states:
         if not 0 <= state < n:
-            f.given.fail(f"the automaton has {n} states, numbered from 0, and one of them is {state}")
+            f.given.fail(f"the automaton has {n} states, numbered from 0; there is no state {state}")
 
 
 def _clique(f: FunctionRequest) -> None:
@@ -319,7 +319,7 @@ def _knapsack_by_tuples(f: FunctionRequest) -> None:
     weights: list[dict[int, int]] = [{} for _ in f.scope]
     for u, x, weight in f.given.rows("the variables, values and weights", "iii"):
         if u not in f.scope:
-            f.given.fail(f"the weight of the variable {u} is given, which is not one of {f.scope}")
+            f.given.fail(f"the weight of the variable {u} is given, but the scope is {f.scope}")
         weights[f.scope.index(u)][x] = weight
     _knapsack(f, weights, capacity)
 

@@ -107,7 +107,7 @@ def _read(group: Any, fail: Callable[[str], NoReturn]) -> GraphicalModel:
         scope = factors[at + 3 : at + 3 + arity]
         at += 3 + arity
         if max(scope, default=0) >= len(cardinalities) or len(set(scope)) != len(scope):
-            fail(f"a factor has the variables {scope}, but there are {len(cardinalities)}, each once")
+            fail(f"a factor has the variables {scope}, which must be distinct and below {len(cardinalities)}")
         shape, values, table = functions[kind][number]
         if shape != builder.shape(scope):
             fail(f"a function of shape {shape} is used for variables of {builder.shape(scope)} states")

@@ -116,7 +116,7 @@ def read_uai(
         samples = _samples(tokens, cardinalities)
         if len(samples) != 1:
             tokens.position = 0
-            tokens.fail(f"there are {len(samples)} samples; condition the model on one of `read_evidence`")
+            tokens.fail(f"there are {len(samples)} samples; use `read_evidence`, and condition on one")
         evidence = samples[0]
     return model.condition(evidence)
 

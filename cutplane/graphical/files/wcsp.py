@@ -204,7 +204,7 @@ def _warn_of_repetition(tokens: Tokens, rows: list[list[int]]) -> None:
         if costs.setdefault(tuple(key), cost) != cost:
             place = tokens.place((i - len(rows)) * len(rows[0]))
             warnings.warn(
-                f"{place}: the tuple {tuple(key)} is given again with another cost, which counts.",
+                f"{place}: the tuple {tuple(key)} is given again with another cost; the last one counts.",
                 stacklevel=4,
             )
             return

@@ -121,7 +121,7 @@ def solve_lagrangian(
         reparametrization = Reparametrization(model)
         reparametrization.sweep(_SWEEPS)
     if reparametrization.bound == math.inf:
-        return _result(model, Stop(Status.INFEASIBLE, "the hard constraints leave a variable no state"))
+        return _result(model, Stop(Status.INFEASIBLE, "the hard constraints forbid all states of a variable"))
     x0 = lagrangian.multipliers(reparametrization) if from_sweeps else np.zeros(lagrangian.dim)
     decoder.offer(decode(reparametrization))
     if method is None:

@@ -107,7 +107,7 @@ class TreeLagrangian(Risk):
         for root in trees.roots[np.isinf(least)]:
             raise InfeasibleModelError(
                 f"{model!r} has no labelling of finite energy: the hard constraints in the tree of variable "
-                f"{trees.variables[root]} exclude each other. Relax them."
+                f"{trees.variables[root]} contradict each other. Relax them."
             )
         if model.constant == np.inf:
             raise InfeasibleModelError(f"{model!r} has no labelling of finite energy: its constant is inf.")

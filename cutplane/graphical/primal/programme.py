@@ -134,7 +134,7 @@ class MarginalProgramme:
         """Return a point of the relaxation, or None if nothing remains to be solved."""
         relaxation, rounding = self.relaxation, self.rounding
         if relaxation.constant == math.inf:
-            self._infeasible("states that imply others leave no labelling")
+            self._infeasible("propagation of the hard constraints excludes all labellings")
             return None
         if not relaxation.dim:
             rounding.offer(relaxation.read(np.empty(0)))
@@ -146,7 +146,7 @@ class MarginalProgramme:
             return relaxation.embed(rounding.labelling)
         vertex = _vertex(relaxation)
         if vertex is None:
-            self._infeasible("no marginals agree locally")
+            self._infeasible("the local polytope is empty")
         return vertex
 
     def _infeasible(self, reason: str) -> None:
