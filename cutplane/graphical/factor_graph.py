@@ -59,7 +59,7 @@ class FactorGraph:
         cardinalities = as_cardinalities(cardinalities)
         pieces = from_list(cardinalities, factors, _constant(constant))
         check_range(pieces, cardinalities.size)
-        self._take(cardinalities, pieces)
+        self._set_data(cardinalities, pieces)
 
     @classmethod
     def pairwise(cls, unaries: Any, edges: Any, tables: Any, *, constant: float = 0.0) -> Self:
@@ -101,10 +101,10 @@ class FactorGraph:
             pieces = replace(pieces, unaries=flat)
         check_range(pieces, cardinalities.size)
         model = cls.__new__(cls)
-        model._take(cardinalities, pieces)
+        model._set_data(cardinalities, pieces)
         return model
 
-    def _take(self, cardinalities: Array, factors: FactorArrays) -> None:
+    def _set_data(self, cardinalities: Array, factors: FactorArrays) -> None:
         self._rest = factors.rest
         self.cardinalities = read_only(cardinalities)
         self.unary_starts = read_only(np.concatenate([[0], np.cumsum(cardinalities)]))
@@ -299,7 +299,7 @@ class FactorGraph:
         """Return the model with other unary costs, an array laid out like `unaries`."""
         model = type(self).__new__(type(self))
         rest = self.scope_starts, self.scopes, self.table_starts, self.tables, self.constant, self._rest
-        model._take(self.cardinalities, FactorArrays(unaries, *rest))
+        model._set_data(self.cardinalities, FactorArrays(unaries, *rest))
         return model
 
     @property

@@ -159,11 +159,11 @@ def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verificat
     if upper < math.inf:
         slack = max(slack, model.rounding(result.labelling))
     wanted = result.bound - slack
-    lower = min(_kept(result, model), upper)
+    lower = min(_bound_of_messages(result, model), upper)
     n_checked = model.n_variables + model.n_factors if lower > -math.inf else 0
     if lower < wanted:
-        again = _again(result, model, wanted, time_limit)
-        lower, n_checked = max(lower, again), n_checked + 1
+        rerun = _bound_of_rerun(result, model, wanted, time_limit)
+        lower, n_checked = max(lower, rerun), n_checked + 1
     if lower < wanted:
         problems.append(f"only the lower bound {lower:.10g} could be proven, not {result.bound:.10g}")
     if len(result.history) and result.history[-1].lower_bound != result.bound:
@@ -188,7 +188,7 @@ def _upper(result: MAPResult, model: FactorGraph, problems: list[str]) -> float:
     return upper
 
 
-def _kept(result: MAPResult, model: FactorGraph) -> float:
+def _bound_of_messages(result: MAPResult, model: FactorGraph) -> float:
     """Return the bound that the stored messages prove for the costs of the model."""
     if result.proof is None:
         return -math.inf
@@ -196,7 +196,7 @@ def _kept(result: MAPResult, model: FactorGraph) -> float:
     return model.energy_lattice.rounded_up(bound)
 
 
-def _again(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:
+def _bound_of_rerun(result: MAPResult, model: Any, wanted: float, time_limit: float | None) -> float:
     """Return the bound of another run, which starts from the labelling and ends at the bound `wanted`."""
 
     def is_enough(state: State) -> bool:

@@ -37,7 +37,7 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
         constant=sum_rounded_down([model.constant, *low.tolist(), *minima[which].tolist()]),
     )
     out = FactorGraph.__new__(FactorGraph)
-    out._take(model.cardinalities, factors)
+    out._set_data(model.cardinalities, factors)
     return out
 
 

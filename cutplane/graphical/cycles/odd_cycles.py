@@ -190,7 +190,7 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
     first_node = np.searchsorted(owners, np.arange(model.n_variables + 1))
     counts = np.diff(first_node)
 
-    pair, place = _ragged(counts[pairs[:, 0]] * counts[pairs[:, 1]])
+    pair, place = _segments_and_places(counts[pairs[:, 0]] * counts[pairs[:, 1]])
     u, v = pairs[pair].T
     edges = np.stack([first_node[u] + place // counts[v], first_node[v] + place % counts[v]], axis=1)
 
@@ -211,7 +211,7 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
 
 def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
     """Return the pairs of variables that share a factor, and the linear map to their tables of marginals."""
-    factor, place = _ragged(model.arities * (model.arities - 1) // 2)
+    factor, place = _segments_and_places(model.arities * (model.arities - 1) // 2)
     second = ((1.0 + np.sqrt(1.0 + 8.0 * place)) / 2.0).astype(np.int64)
     first = place - second * (second - 1) // 2
     links = model.scope_starts[factor][:, None] + np.stack([first, second], axis=1)
@@ -225,7 +225,7 @@ def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
     k = model.cardinalities
     offsets = np.concatenate([[0], np.cumsum(k[pairs].prod(axis=1))])
     table_starts = model.unaries.size + np.concatenate([[0], np.cumsum(model.table_sizes)])
-    pair, entry = _ragged(model.table_sizes[factor])
+    pair, entry = _segments_and_places(model.table_sizes[factor])
     i, j = (entry // model.strides[links[pair, side]] % k[pairs[pair, side]] for side in range(2))
     rows = offsets[pair] + i * k[pairs[pair, 1]] + j
     columns = table_starts[factor[pair]] + entry
@@ -242,7 +242,7 @@ def _nodes(model: FactorGraph) -> tuple[Array, Array]:
     return owners[alone], states[alone]
 
 
-def _ragged(counts: Array) -> tuple[Array, Array]:
+def _segments_and_places(counts: Array) -> tuple[Array, Array]:
     """Return the number of the segment of each entry and its place there, for segments of given lengths."""
     ends = np.cumsum(counts)
     segment = np.repeat(np.arange(counts.size), counts)

@@ -164,7 +164,7 @@ class Branching:
             elif answer == _FULL:
                 self._make_room()
             elif answer == _ENDED:
-                self._surface()
+                self._end_dive()
 
     def lower_bound(self) -> float:
         """Return a lower bound of the energies of all labellings not excluded yet; inf if none remains."""
@@ -188,7 +188,7 @@ class Branching:
             self._dead_ends,
         )
 
-    def _surface(self) -> None:
+    def _end_dive(self) -> None:
         """Turn the open nodes of a dive into waiting nodes, and adapt the length of the next dive."""
         tree = self._tree
         for i in range(tree.at[_OPEN]):

@@ -170,7 +170,7 @@ class _Search:
                 yield
                 return
             sums = rep.model.n_variables + rep.n_factors + 1
-            self.best.rounding += rep.rounding + self._count_rounding(rep.model, rep.bound, sums)
+            self.best.rounding += rep.rounding + self._rounding_error(rep.model, rep.bound, sums)
             rewritten = _rewritten(rep, self.best.limit, self.deadline)
             yield  # others may change the reparametrization meanwhile
             if rewritten is None:
@@ -184,7 +184,7 @@ class _Search:
         for _ in self.solve(reduction.model, inner):
             yield
 
-    def _count_rounding(self, model: FactorGraph, bound: float, additions: int) -> float:
+    def _rounding_error(self, model: FactorGraph, bound: float, additions: int) -> float:
         """Return the rounding errors of this number of additions to costs above a bound.
 
         Finite costs are at most the gap, because a cost that raises the bound to the limit is set to inf.
@@ -219,7 +219,7 @@ class _Search:
                 self.best.offer(self.others.labelling)
             tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
             self.nodes = tree.nodes
-            lost = self._count_rounding(model, model.constant, tree.additions)
+            lost = self._rounding_error(model, model.constant, tree.additions)
             self.best.rounding = max(self.best.rounding, before + lost)
             self.bound = max(self.bound, tree.lower_bound())
             yield

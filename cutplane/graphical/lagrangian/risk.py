@@ -150,7 +150,7 @@ class TreeLagrangian(Risk):
         x : array_like of shape (dim,)
         """
         costs = self.copies.costs(as_vector("x", x, self.dim))
-        below = _most_negative(costs, self.trees.starts[:-1]) + self._negative_in_tables
+        below = _negative_part(costs, self.trees.starts[:-1]) + self._negative_in_tables
         least, _ = self.trees.minimise(costs)
         bound = float(least.sum()) + self.model.constant
         terms = self.trees.variables.size + self.trees.positions.size + 1
@@ -159,7 +159,7 @@ class TreeLagrangian(Risk):
     @cached_property
     def _negative_in_tables(self) -> float:
         starts, which = np.unique(self.model.table_starts, return_inverse=True)
-        return _most_negative(self.model.tables, starts, which)
+        return _negative_part(self.model.tables, starts, which)
 
     def labellings(self, x: Any) -> Array:
         """Return labellings that the trees suggest at multipliers x, shape (n_forests + 1, n_variables).
@@ -186,7 +186,7 @@ class TreeLagrangian(Risk):
         return f"TreeLagrangian({self.model!r}{separate})"
 
 
-def _most_negative(costs: Array, starts: Array, which: Any = slice(None)) -> float:
+def _negative_part(costs: Array, starts: Array, which: Any = slice(None)) -> float:
     """Return minus the sum of the negative least costs after the chosen starts."""
     if not starts.size:
         return 0.0

@@ -188,7 +188,7 @@ def binary_pairs(model: FactorGraph) -> BinaryPairs:
     forbidden = np.full((model.n_factors, 2), -1)
     single = np.flatnonzero(count == 1)
     forbidden[single] = np.argwhere(banned[single])[:, 1:]
-    _fill(tables, must_differ, must_agree, single, forbidden[single])
+    _remove_coupling(tables, must_differ, must_agree, single, forbidden[single])
 
     (a, b), (c, d) = np.moveaxis(tables, 0, -1)
     couplings = 0.5 * ((b - a) + (c - d))
@@ -246,15 +246,17 @@ def _propagate(unaries: Array, tables: Array, first: Array, second: Array) -> No
             tables[pairs] = 0.0
 
 
-def _fill(tables: Array, must_differ: Array, must_agree: Array, single: Array, places: Array) -> None:
+def _remove_coupling(
+    tables: Array, must_differ: Array, must_agree: Array, single: Array, places: Array
+) -> None:
     """Give forbidden tuples finite costs with which the coupling is zero, in place."""
     tables[must_differ, [[0], [1]], [[0], [1]]] = 0.5 * (
         tables[must_differ, 0, 1] + tables[must_differ, 1, 0]
     )
     tables[must_agree, [[0], [1]], [[1], [0]]] = 0.5 * (tables[must_agree, 0, 0] + tables[must_agree, 1, 1])
     i, j = places.T
-    beside = tables[single, 1 - i, j] + tables[single, i, 1 - j]
-    tables[single, i, j] = beside - tables[single, 1 - i, 1 - j]
+    neighbours = tables[single, 1 - i, j] + tables[single, i, 1 - j]
+    tables[single, i, j] = neighbours - tables[single, 1 - i, 1 - j]
 
 
 def _drop(weights: Array, sizes: Array) -> float:

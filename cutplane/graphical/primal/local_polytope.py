@@ -176,7 +176,7 @@ def _extended(
         constant=model.constant,
     )
     extended = FactorGraph.__new__(FactorGraph)
-    extended._take(model.cardinalities, factors)
+    extended._set_data(model.cardinalities, factors)
     return extended, {known[c]: [known[pair] for pair in combinations(c, 2)] for c in clusters}
 
 

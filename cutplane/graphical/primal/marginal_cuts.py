@@ -136,11 +136,11 @@ def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
     """
     contracted = Contraction(graph.edges, np.clip(c, 0.0, 1.0), graph.n_nodes, _INTEGRAL)
     rows, offsets = [], []
-    for nodes in _sets(contracted):
+    for nodes in _node_sets(contracted):
         inside = np.zeros(contracted.n_components, dtype=bool)
         inside[nodes] = True
         chosen = np.flatnonzero(inside[contracted.pairs].all(axis=1))
-        facet = _facet(contracted.c[chosen], _cuts(nodes, contracted.pairs[chosen]))
+        facet = _facet(contracted.c[chosen], _all_cuts(nodes, contracted.pairs[chosen]))
         if facet is None:
             continue
         edges, normal, offset = contracted.lift(chosen, *facet)
@@ -154,7 +154,7 @@ def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
     return sparse.csr_array((values, edges, starts), shape=(len(rows), graph.n_edges)), np.array(offsets)
 
 
-def _sets(contracted: Contraction) -> Iterator[Array]:
+def _node_sets(contracted: Contraction) -> Iterator[Array]:
     """Yield different sets with many pairs, each grown from one node; nodes not yet covered are first."""
     n, (first, second) = contracted.n_components, contracted.pairs.T
     ends = np.concatenate([first, second]), np.concatenate([second, first])
@@ -180,7 +180,7 @@ def _sets(contracted: Contraction) -> Iterator[Array]:
             yield np.array(nodes)
 
 
-def _cuts(nodes: Array, pairs: Array) -> Array:
+def _all_cuts(nodes: Array, pairs: Array) -> Array:
     """Return which of the pairs differ, for all ways to put the nodes on two sides."""
     sides = np.indices([1] + [2] * (nodes.size - 1)).reshape(nodes.size, -1).T
     first, second = np.searchsorted(nodes, pairs.T)

@@ -96,7 +96,7 @@ class MarginalProgramme:
         problem = Problem(LinearObjective(relaxation.cost), feasible_set=feasible_set)
         size = float(np.abs(relaxation.cost).sum())
         form = relaxation.linear_form(relaxation.cost.size)
-        known = -math.inf
+        best_bound = -math.inf
         self.driver = problem.iterate(
             Kelley(max_age=_MAX_AGE),
             "highs",
@@ -113,8 +113,8 @@ class MarginalProgramme:
                     rounding(state.x)
             if self.status is Status.INFEASIBLE:
                 self.bound = math.inf
-            elif state.lower_bound > known:
-                known = state.lower_bound
+            elif state.lower_bound > best_bound:
+                best_bound = state.lower_bound
                 self.bound = max(self.bound, min(self._certified(form), rounding.energy))
             yield state
 
