@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import lzma
 import os
 import zlib
 from pathlib import Path
@@ -13,7 +12,7 @@ from cutplane.exceptions import InvalidInputError
 
 PathOrFile = str | os.PathLike[str] | IO[Any]
 
-_ARCHIVES = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ\0": lzma.decompress}
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\0"
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
@@ -40,12 +39,11 @@ def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
         data = data.encode(errors="surrogatepass")
     if not isinstance(data, bytes):
         raise InvalidInputError(f"{name} must give text or bytes when it is read, got {type(data).__name__}.")
-    for mark, decompress in _ARCHIVES.items():
-        if data.startswith(mark):
-            try:
-                data = decompress(data)
-            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-                raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
+    if data.startswith((_GZIP, _XZ)):
+        try:
+            data = _decompressed(data)
+        except (OSError, EOFError, zlib.error, ValueError, ImportError) as error:
+            raise InvalidInputError(f"{name} cannot be decompressed: {error}.") from error
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             data = data[len(mark) :]
@@ -57,6 +55,17 @@ def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return name, data
+
+
+def _decompressed(data: bytes) -> bytes:
+    if data.startswith(_GZIP):
+        return gzip.decompress(data)
+    import lzma  # some builds of Python lack it
+
+    try:
+        return lzma.decompress(data)
+    except lzma.LZMAError as error:
+        raise ValueError(str(error)) from error
 
 
 def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, str]:

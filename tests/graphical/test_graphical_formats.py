@@ -604,3 +604,13 @@ def test_bayesian_networks_of_pgmpy_have_the_energies_of_their_probabilities():
         from_pgmpy(network)
     with pytest.raises(InvalidInputError, match="Expected a model of pgmpy"):
         from_pgmpy(SimpleNamespace(nodes=[]))
+
+
+def test_files_compressed_by_xz_are_read(tmp_path):
+    lzma = pytest.importorskip("lzma")
+    path = tmp_path / "model.wcsp.xz"
+    path.write_bytes(lzma.compress(b"t 1 2 1 9\n2\n1 0 3 1\n1 5\n"))
+    assert read_wcsp(path).unary(0).tolist() == [3.0, 5.0]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InvalidInputError, match="cannot be decompressed"):
+        read_wcsp(path)
