@@ -20,6 +20,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from time import thread_time
 from typing import Any
 
@@ -113,6 +114,7 @@ def routine(
         with suppress(RuntimeError):  # a function that is in no file has no cache
             dispatcher.enable_caching()
             _forget_stale_index(dispatcher)
+            _date_by_all_that_is_compiled(dispatcher)
     return dispatcher
 
 
@@ -132,6 +134,20 @@ def _forget_stale_index(dispatcher: Any) -> None:
             return None
 
     cache.load_overload = load_if_possible
+
+
+def _date_by_all_that_is_compiled(dispatcher: Any) -> None:
+    """Let a routine be compiled again if the routines that it calls, or its constants, have changed.
+
+    Compiled code contains them, but numba compares the file of the function alone. For example, after an
+    upgrade that mends a routine, its unchanged callers would run the old one.
+    """
+    file, function = dispatcher._cache._cache_file, dispatcher.py_func
+    values = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    constants = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    called = [policy.dispatcher._cache for policy in _called(function).values()]
+    stamps = [cache._cache_file._source_stamp for cache in called if hasattr(cache, "_cache_file")]
+    file._source_stamp = sha256(repr((file._source_stamp, constants, stamps)).encode()).digest()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Routines are interpreted until compiling them pays, with the same answers, and no clock counts it."""
 
 import dataclasses
+import importlib
 import itertools
 import json
 import math
@@ -130,6 +131,28 @@ def test_a_cache_with_types_that_are_gone_is_written_again(monkeypatch, tmp_path
         again = routine(first)
         assert again(Pair(2.0, 3)) == 2.0 and again.signatures
         assert routine(first)(Pair(4.0, 3)) == 4.0
+
+
+def test_a_routine_is_compiled_again_if_one_that_it_calls_has_changed(monkeypatch, tmp_path):
+    """As after an upgrade that mends a routine in another file, or a constant."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    caller = "from cutplane.runtime.compiling import routine\nfrom callee import SHIFT, inner\n\n\n"
+    (tmp_path / "caller.py").write_text(caller + "@routine\ndef outer(x):\n    return inner(x) + SHIFT\n")
+    answers = []
+    for factor, shift in ((2.0, 1.0), (3.0, 1.0), (3.0, 10.0), (3.0, 10.0)):
+        (tmp_path / "callee.py").write_text(
+            "from cutplane.runtime.compiling import routine\n\n"
+            f"SHIFT = {shift}\n\n\n@routine\ndef inner(x):\n    return {factor} * x\n"
+        )
+        for name in ("caller", "callee"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        with compiling_at(0.0):
+            outer = importlib.import_module("caller").outer
+            answers.append(outer(5.0))
+    assert answers == [11.0, 16.0, 25.0, 25.0]
+    assert sum(outer.stats.cache_hits.values()) == 1
 
 
 def test_an_interpreted_routine_divides_by_zero_as_a_compiled_one_does(total):
