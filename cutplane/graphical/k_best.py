@@ -28,7 +28,7 @@ Parts = Iterator[tuple[float, Array]]
 
 _EPS = float(np.finfo(np.float64).eps)
 _BISECTIONS = 12
-"""Prices of a state that is taken again, because the best one is then known to a few thousandths."""
+"""Trial prices of states of earlier labellings, because they give the best price to some thousandths."""
 _COUNTERS, _ITERATIONS = 2**18, 100
 """Entries of the tables that count differences, and iterations on them, because more take many seconds."""
 
@@ -43,7 +43,7 @@ class KBestResult:
         m is less than the number asked for if there are no more, or if the run was stopped.
     energies : ndarray of shape (m,)
     bounds : ndarray of shape (m,)
-        No labelling that was allowed beside the ones before has a lower energy, be it listed or not.
+        No labelling that is allowed after the ones before has an energy below this bound.
     statuses : tuple of Status
         OPTIMAL for each labelling that is proven to be the next one up to the tolerance.
     status : Status
@@ -96,7 +96,7 @@ class _Found(NamedTuple):
 
 
 class _Run:
-    """What is left of the time, and the labellings listed so far."""
+    """The remaining time, and the labellings found so far."""
 
     def __init__(self, model: Any, k: int, tol: float, time_limit: float | None) -> None:
         self.model, self.k, self.tol = model, k, tol
@@ -134,7 +134,7 @@ class _Run:
             self.status, self.reason = Status.INFEASIBLE, "no labelling satisfies the hard constraints"
 
     def result(self, min_distance: int, sort: bool) -> KBestResult:
-        """Return what is listed; each bound also holds if the labellings are sorted by their energies."""
+        """Return the labellings; each bound also holds if they are sorted by their energies."""
         model = self.model
         energies = np.array([energy for energy, _, _ in self.listed])
         bounds = np.array([bound for _, bound, _ in self.listed])
@@ -155,7 +155,7 @@ class _Run:
 
 
 def k_best(model: Any, k: int, min_distance: int, tol: float, time_limit: float | None) -> KBestResult:
-    """Do what `GraphicalModel.k_best` says."""
+    """Implement `GraphicalModel.k_best`."""
     run = _Run(model, k, tol, time_limit)
     try:
         if min_distance == 1:

@@ -36,8 +36,8 @@ class MinMarginals:
     Attributes
     ----------
     lower, upper : ndarray of shape (n_states,)
-        Laid out like ``model.unaries``: those of variable u begin at ``model.unary_starts[u]``. Both are inf
-        where no labelling with the state satisfies the hard constraints; `upper` is inf, too, where no
+        Laid out like ``model.unaries``: variable u begins at ``model.unary_starts[u]``. Both are inf where no
+        labelling with the state satisfies the hard constraints; `upper` is inf, too, where no
         labelling with the state was found.
     is_exact : bool
         Whether they were computed by elimination, and differ by rounding errors only.
@@ -46,7 +46,7 @@ class MinMarginals:
     energy : float
         Its energy; inf if there is none.
     status : Status
-        OPTIMAL or INFEASIBLE if exact; else that of the inference from whose messages the bounds come.
+        OPTIMAL or INFEASIBLE if exact; else the status of the inference whose messages give the bounds.
     model : GraphicalModel
     """
 
@@ -98,7 +98,7 @@ class MinMarginals:
 
 
 def min_marginals(model: Any, method: str, start: MAPResult | None, time_limit: float | None) -> MinMarginals:
-    """Do what `GraphicalModel.min_marginals` says."""
+    """Implement `GraphicalModel.min_marginals`."""
     deadline = math.inf if time_limit is None else clock() + time_limit
     if start is not None and start.model is not model:
         raise InvalidInputError(f"start is the result of another model, {start.model!r}; pass one of this.")
@@ -160,9 +160,9 @@ def exact_bounds(model: FactorGraph, tree: CliqueTree, marginals: Array) -> tupl
 def lower_bounds(result: MAPResult, ceiling: float, deadline: float) -> Array:
     """Return lower bounds of the energies with each state, from the messages of an inference.
 
-    States with a bound above the ceiling are forbidden, which raises the bounds of others up to the least of
-    those. The ones that the inference has forbidden have energies above the best one by more than rounding
-    errors, if energies have no unit. The messages may be those of a model whose energies are lower, see
+    States with a bound above the ceiling are forbidden, which raises the bounds of other states, up to the
+    least of the bounds above. If energies have no unit, states that the inference has forbidden have energies
+    above the best one by more than rounding errors. The messages may belong to a model of lower energies, see
     `without_penalties`.
     """
     lower = np.where(np.isinf(result.model.unaries), np.inf, result.bound)

@@ -35,11 +35,11 @@ class LogPartitionBound:
         Less than asked for if the run was stopped.
     labellings : ndarray of int, shape (m, n_variables)
         The labellings that minimise the perturbed energies. They are *not* samples of the model: low energies
-        are frequent, but by a distribution of their own (Papandreou and Yuille 2011). Those of a perturbed
-        model that was not solved are the best ones found; -1 if there is none.
+        are frequent, but in another distribution (Papandreou and Yuille 2011). Where a perturbed model was
+        not solved, the row is the best labelling found, or -1 if there is none.
     n_open : int
         How many perturbed models were not solved to the tolerance. Their samples are certified bounds, which
-        makes them larger, so that they keep what `value` says.
+        are larger, so that the mean of `value` remains an upper bound.
     status : Status
         OPTIMAL if there are as many samples as asked for; else why the run was stopped.
     """
@@ -68,12 +68,12 @@ class LogPartitionBound:
 
 
 def log_partition(model: Any, max_entries: int) -> float:
-    """Do what `GraphicalModel.log_partition` says."""
+    """Implement `GraphicalModel.log_partition`."""
     return _tree(model, max_entries, "log_partition_bound").log_partition()
 
 
 def sample(model: Any, n: int, seed: Any, max_entries: int) -> Array:
-    """Do what `GraphicalModel.sample` says."""
+    """Implement `GraphicalModel.sample`."""
     tree, rng = _tree(model, max_entries, "log_partition_bound(...).labellings"), np.random.default_rng(seed)
     rows = max(1, _CHUNK // max(1, model.n_variables))
     parts = [
@@ -88,14 +88,14 @@ def _tree(model: Any, max_entries: int, instead: str) -> CliqueTree:
         return CliqueTree(model, max_entries=max_entries)
     except InvalidInputError as error:
         raise InvalidInputError(
-            f"{error} Raise max_entries, now {max_entries} (8 bytes each), or be content with {instead}."
+            f"{error} Raise max_entries, now {max_entries} (8 bytes each), or use {instead}."
         ) from None
 
 
 def log_partition_bound(
     model: Any, n_samples: int, seed: Any, tol: float, time_limit: float | None
 ) -> LogPartitionBound:
-    """Do what `GraphicalModel.log_partition_bound` says."""
+    """Implement `GraphicalModel.log_partition_bound`."""
     deadline = math.inf if time_limit is None else clock() + time_limit
     rng, status = np.random.default_rng(seed), Status.OPTIMAL
     several = np.isfinite(model.unaries)

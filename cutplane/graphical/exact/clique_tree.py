@@ -44,8 +44,8 @@ class CliqueLayout(NamedTuple):
 class CliqueTree:
     r"""The cliques of an elimination of all variables of a model, as a tree.
 
-    The first pass sends, from the leaves to the roots, messages that minimise a variable out; the second one
-    sends messages back, and what arrives at a variable is the least energy of each of its states. With
+    The first pass sends messages from the leaves to the roots, each of which minimises a variable out. The
+    second pass sends messages back, which give each variable the least energy of each of its states. With
     :math:`-\log \sum \exp(-E)` in place of the minimum, the first pass sums over all labellings, and going
     back draws labellings (Dawid 1992, doi:10.1007/BF01890546).
 
@@ -63,7 +63,7 @@ class CliqueTree:
     kept : ndarray of int
         The numbers of the states of `alive`; costs and answers of the methods have one entry for each.
     unaries : ndarray
-        Their costs, shifted to the minimum 0 for each variable, as those of all tables are.
+        The costs of `kept`, shifted to the minimum 0 for each variable, as the costs of all tables are.
     constant : float
         The sum of all these minima, rounded down, which the answers do not contain.
 
