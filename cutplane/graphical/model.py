@@ -183,7 +183,7 @@ class GraphicalModel(FactorGraph):
     ) -> KBestResult:
         r"""Return the k labellings of least energy, ascending, with a proof for each.
 
-        .. math:: x^m \in \arg\min \{ E(x) : |\{u : x_u \ne x^j_u\}| \ge d, \; j < m \}
+        .. math:: E(x^{(m)}) = \min \{ E(x) : |\{u : x_u \ne x^{(j)}_u\}| \ge d, \; j < m \}
 
         With d = 1, these are the k best labellings, by Lawler's partition of the labellings [1]_. If the
         tables of elimination are small, perhaps after excluding states that are in none of the k best
