@@ -284,7 +284,7 @@ class KernelEstimator(KernelFunctionEstimator):
         return basis_of(kernel, X, X.shape[0] if self.n_basis is None else self.n_basis, self.random_state)
 
     def _whole(self, kernel: Kernel, X: Any) -> KernelRisk:
-        """Return a risk of all examples with placeholder targets, because it provides the kernel matrix."""
+        """Return a risk of all examples with arbitrary targets, because it provides the kernel matrix."""
         signs = np.where(np.arange(X.shape[0]) % 2, 1.0, -1.0)
         intercept = bool(self.fit_intercept)
         return KernelRisk(X, signs, self._loss(), kernel, intercept, cache_bytes=self.cache_bytes)

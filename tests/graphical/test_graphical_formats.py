@@ -433,6 +433,39 @@ def test_a_cfn_file_may_maximise():
     assert read_cfn(io.StringIO(text)).unary(0).tolist() == [INF, -2.0, -3.5]
 
 
+def test_a_negative_transition_may_make_up_for_a_cost_above_the_bound():
+    network = {
+        "problem": {"name": "t", "mustbe": "<10.0"},
+        "variables": {"x": 2, "y": 2},
+        "functions": {
+            "f": {"scope": ["x"], "costs": [20, 12]},
+            "g": {
+                "scope": ["y"],
+                "type": "wregular",
+                "params": [1, [[0, 0]], [[0, 0]], [[0, 0, 0, 0], [0, 1, 0, -15]]],
+            },
+        },
+    }
+    result = read_cfn(io.StringIO(json.dumps(network))).map()
+    assert (result.labelling.tolist(), result.energy) == ([1, 1], -3.0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("precision", [0, 1])
+def test_hard_constraints_survive_rounding_in_cfn_files(seed, precision):
+    """Rounding many factors changes the sum of their least costs, by which a cost counts as forbidden."""
+    rng = np.random.default_rng(seed)
+    factors = []
+    for u in range(8):
+        table = rng.choice([-7.5, 0.05, 0.5, 3.5, 40.5], (2, 2)) + rng.choice([-100.0, 0.0, 100.0])
+        factors.append(((u, u + 1), np.where(rng.random((2, 2)) < 0.3, INF, table)))
+    model, file = GraphicalModel([2] * 9, factors), io.StringIO()
+    write_cfn(model, file, precision)
+    back = read_cfn(io.StringIO(file.getvalue()))
+    x = rng.integers(0, 2, (60, 9))
+    assert (np.isinf(back.energies(x)) == np.isinf(model.energies(x))).all()
+
+
 CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
 "variables": {"x": ["a", "b"], "y": 2},
 "functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4]},

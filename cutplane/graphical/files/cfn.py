@@ -159,6 +159,8 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     builder = ModelBuilder([len(states) for states in network.states], text.fail)
     tables = [network.table(function) for function in network.functions if "type" not in function.fields]
     bound = network.bound - sum(table.least for table in tables)  # of the cost minus the least cost
+    if any(function.may_be_negative for function in network.functions):
+        bound = math.inf  # because it may make up for any cost
     for scope, states, costs in tables:
         costs = np.where(costs - costs.min() >= bound, np.inf, costs)
         if states is None:
@@ -175,6 +177,12 @@ class _Function(NamedTuple):
     text: _List
     scope: tuple[int, ...]
     fields: dict[str, Any]
+
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether it has a keyword and a negative parameter, for example the cost of a transition."""
+        words = self.fields["params"].flat() if "type" in self.fields else ()
+        return any(word.strip('"').startswith("-") for word in words)
 
 
 class _Costs(NamedTuple):
@@ -230,7 +238,8 @@ class _Network:
         fields = dict(zip(names, text[1::2], strict=False))
         fields["params"] = fields.pop("parameters", fields.get("params", text.new(text.start)))
         unknown = fields.keys() - {"scope", "defaultcost", "costs", "type", "params"}
-        if len(text) % 2 or unknown or not isinstance(fields.get("scope"), _List):
+        lists = fields.get("scope"), fields["params"]
+        if len(text) % 2 or unknown or not all(isinstance(each, _List) for each in lists):
             text.fail("expected a function with a scope, and costs or a type and params")
         scope = tuple(self.variable(fields["scope"], i) for i in range(len(fields["scope"])))
         if len(set(scope)) != len(scope):
@@ -343,8 +352,6 @@ class _CfnParameters:
 
     def __init__(self, network: _Network, function: _Function, keyword: str) -> None:
         self._network, self._scope, params = network, function.scope, function.fields["params"]
-        if not isinstance(params, _List):
-            function.text.fail("expected a list of params")
         self._params = params.new(params.start)
         self._params += [part for part in params if isinstance(part, _List) or part.strip('"') not in _NAMES]
         if keyword in _FOR_EACH and len(self._params) == 2 and isinstance(self._params[1], _List):
@@ -426,7 +433,7 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
      "functions": {
       "f0": {"scope": [], "costs": [0.0]},
       "f1": {"scope": ["x0"], "costs": [1.0, 0.0]},
-      "f2": {"scope": ["x0", "x1"], "costs": [0.0, 1.5, 3.5, 0.0]}
+      "f2": {"scope": ["x0", "x1"], "costs": [0.0, 1.5, 4.5, 0.0]}
      }}
     <BLANKLINE>
     """
@@ -434,10 +441,11 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
     if digits > 15:
         raise InvalidInputError(f"precision must be at most 15, got {precision}.")
     factors = [((), np.array(model.constant)), *factors_of(model)]
+    factors = [(scope, np.round(table, digits)) for scope, table in factors]
     finite = [table[np.isfinite(table)] for _, table in factors]
     lows = [float(costs.min(initial=math.inf)) for costs in finite if costs.size]
     bound = 1.0 + sum(float(costs.max()) for costs in finite if costs.size)
-    forbidden = bound + max(0.0, max(lows, default=0.0) - sum(lows))  # explained in `read_cfn`
+    forbidden = 1.0 + bound + max(0.0, max(lows, default=0.0) - sum(lows))  # explained in `read_cfn`
 
     def written(cost: float) -> str:
         return f"{min(cost, forbidden):.{digits}f}"
