@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
-from cutplane.losses import elementary, passes
+from cutplane.losses import elementary, inlined, passes
 from cutplane.losses.base import ScalarLoss, pieces_of
 from cutplane.losses.inlined import INLINE
 from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
-from cutplane.runtime.compiling import SUMS
+from cutplane.runtime.compiling import SUMS, date_by_callees, source_hash
 
 _TRIALS = 8
 """Examples at which a compiled loss is compared with its methods, because eight usually have both labels."""
@@ -112,12 +113,15 @@ def _copy(pattern: Any, names: dict[str, Any], tag: str | None) -> Any:
     """Return a compiled copy of a function in which some names are replaced."""
     copy = FunctionType(pattern.__code__, pattern.__globals__ | names, pattern.__name__)
     copy.__module__, copy.__qualname__ = pattern.__module__, f"{pattern.__qualname__}_{tag}"
-    return njit(cache=tag is not None, nogil=True, error_model="numpy", fastmath=set(SUMS))(copy)
+    dispatcher = njit(cache=tag is not None, nogil=True, error_model="numpy", fastmath=set(SUMS))(copy)
+    if tag is not None and isinstance(dispatcher, Dispatcher):
+        date_by_callees(dispatcher)
+    return dispatcher
 
 
 def _tag(methods: tuple[Any, ...], fields: tuple[str, ...]) -> str | None:
     """Return a hash of the compiled code of the methods; None if it depends on objects without a name."""
-    hashed: list[Any] = [fields]
+    hashed: list[Any] = [fields, source_hash(inlined.__file__)]
     for method in methods:
         code = method.__code__
         meant = _items_of(method)

@@ -19,8 +19,9 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
+from pathlib import Path
 from time import thread_time
 from typing import Any
 
@@ -114,7 +115,7 @@ def routine(
         with suppress(RuntimeError):  # a function that is in no file has no cache
             dispatcher.enable_caching()
             _forget_stale_index(dispatcher)
-            _date_by_all_that_is_compiled(dispatcher)
+            date_by_callees(dispatcher)
     return dispatcher
 
 
@@ -136,18 +137,37 @@ def _forget_stale_index(dispatcher: Any) -> None:
     cache.load_overload = load_if_possible
 
 
-def _date_by_all_that_is_compiled(dispatcher: Any) -> None:
-    """Let a routine be compiled again if the routines that it calls, or its constants, have changed.
+def date_by_callees(dispatcher: Any) -> None:
+    """Let a function be compiled again if a function that it calls, or a constant, has changed.
 
     Compiled code contains them, but numba compares the file of the function alone. For example, after an
     upgrade that mends a routine, its unchanged callers would run the old one.
     """
-    file, function = dispatcher._cache._cache_file, dispatcher.py_func
-    values = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-    constants = {name: value for name, value in values.items() if isinstance(value, int | float)}
-    called = [policy.dispatcher._cache for policy in _called(function).values()]
-    stamps = [cache._cache_file._source_stamp for cache in called if hasattr(cache, "_cache_file")]
-    file._source_stamp = sha256(repr((file._source_stamp, constants, stamps)).encode()).digest()
+    file = dispatcher._cache._cache_file
+    dated = file._source_stamp, _digest(dispatcher.py_func, set())
+    file._source_stamp = sha256(repr(dated).encode()).digest()
+
+
+def _digest(function: Any, known: set[Any]) -> bytes:
+    """Return a hash of the sources of all functions that a function calls, and of its global numbers."""
+    known.add(function)
+    parts: list[Any] = []
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        called = value.py_func if isinstance(value, Dispatcher) else value
+        if isinstance(value, int | float):
+            parts.append((name, value))
+        elif isinstance(called, types.FunctionType) and called not in known:
+            parts += [source_hash(called.__code__.co_filename), _digest(called, known)]
+    return sha256(repr(parts).encode()).digest()
+
+
+@cache
+def source_hash(path: str) -> bytes:
+    """Return a hash of a file; b"" if there is no such file, as for a function of a notebook."""
+    with suppress(OSError):
+        return sha256(Path(path).read_bytes()).digest()
+    return b""
 
 
 @contextmanager

@@ -133,21 +133,34 @@ def test_a_cache_with_types_that_are_gone_is_written_again(monkeypatch, tmp_path
         assert routine(first)(Pair(4.0, 3)) == 4.0
 
 
-def test_a_routine_is_compiled_again_if_one_that_it_calls_has_changed(monkeypatch, tmp_path):
+CALLEES = {
+    "routine": "@routine\ndef inner(x):\n    return {factor} * x\n",
+    "jitted": "@njit(cache=True)\ndef inner(x):\n    return {factor} * x\n",
+    "overload": "def inner(x):\n    ...\n\n\n@overload(inner)\n"
+    "def _inner(x):\n    return lambda x: {factor} * x\n",
+}
+
+
+@pytest.mark.parametrize("kind", CALLEES)
+def test_a_routine_is_compiled_again_if_one_that_it_calls_has_changed(kind, monkeypatch, tmp_path):
     """As after an upgrade that mends a routine in another file, or a constant."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    caller = "from cutplane.runtime.compiling import routine\nfrom callee import SHIFT, inner\n\n\n"
-    (tmp_path / "caller.py").write_text(caller + "@routine\ndef outer(x):\n    return inner(x) + SHIFT\n")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    header = "from numba import njit\nfrom numba.extending import overload\n\n"
+    header += "from cutplane.runtime.compiling import routine\n\n"
+    (tmp_path / "caller.py").write_text(
+        f"{header}from callee import SHIFT, inner\n\n\n@routine\ndef outer(x):\n    return inner(x) + SHIFT\n"
+    )
     answers = []
     for factor, shift in ((2.0, 1.0), (3.0, 1.0), (3.0, 10.0), (3.0, 10.0)):
         (tmp_path / "callee.py").write_text(
-            "from cutplane.runtime.compiling import routine\n\n"
-            f"SHIFT = {shift}\n\n\n@routine\ndef inner(x):\n    return {factor} * x\n"
+            f"{header}SHIFT = {shift}\n\n\n" + CALLEES[kind].format(factor=factor)
         )
         for name in ("caller", "callee"):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
+        compiling.source_hash.cache_clear()
         with compiling_at(0.0):
             outer = importlib.import_module("caller").outer
             answers.append(outer(5.0))
