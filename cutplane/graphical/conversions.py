@@ -91,11 +91,15 @@ def from_networkx(graph: Any, energies: str = "energies") -> GraphicalModel:
     >>> from_networkx(graph).map().energy  # doctest: +SKIP
     1.2
     """
+    if not hasattr(graph, "nodes"):
+        raise InvalidInputError(f"Expected a graph of networkx, got {graph!r}.")
     numbers = {node: u for u, node in enumerate(graph.nodes)}
     vectors, factors = [], []
     for node, attributes in graph.nodes(data=True):
         if energies not in attributes:
             raise InvalidInputError(f"The node {node!r} has no attribute {energies!r}.")
+        if np.ndim(attributes[energies]) != 1:
+            raise InvalidInputError(f"The node {node!r} must have a vector of energies, one for each state.")
         vectors.append(attributes[energies])
         factors.append(((numbers[node],), vectors[-1]))
     for u, v, attributes in graph.edges(data=True):

@@ -100,6 +100,8 @@ class MinMarginals:
 def min_marginals(model: Any, method: str, start: MAPResult | None, time_limit: float | None) -> MinMarginals:
     """Implement `GraphicalModel.min_marginals`."""
     deadline = math.inf if time_limit is None else clock() + time_limit
+    if start is not None and not isinstance(start, MAPResult):
+        raise InvalidInputError(f"start must be a MAPResult, got {start!r}.")
     if start is not None and start.model is not model:
         raise InvalidInputError(f"start is the result of another model, {start.model!r}; pass one of this.")
     if method != "sweeps":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array, as_choice, as_count, as_positive, as_scalar
 
@@ -148,7 +149,7 @@ class GraphicalModel(FactorGraph):
         .. math:: \min_x E(x) \quad \text{subject to } (x_0, ..., x_{k-1}) = \text{labelling}
 
         For example, `read_wcsp` appends auxiliary variables for cost functions that a file defines by
-        keywords.
+        keywords. The minimum is computed by `map` with its defaults, which is exact for auxiliary variables.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class GraphicalModel(FactorGraph):
         Raises
         ------
         InvalidInputError
-            If `labelling` has more states than the model has variables, or a state that does not exist.
+            If `labelling` is no vector of states of the first variables.
 
         Examples
         --------
@@ -172,7 +173,13 @@ class GraphicalModel(FactorGraph):
         >>> model.complete([1]).tolist()
         [1, 0, 1]
         """
-        states = dict(enumerate(np.asarray(labelling).tolist()))
+        given = np.asarray(labelling)
+        if given.ndim != 1 or given.size > self.n_variables:
+            raise InvalidInputError(
+                f"labelling must have the states of the first variables, at most {self.n_variables}, got "
+                f"{labelling!r}."
+            )
+        states = dict(enumerate(given.tolist()))
         best = self.condition(states).map().labelling
         complete = np.zeros(self.n_variables, dtype=np.int64) if best is None else np.array(best)
         complete[: len(states)] = list(states.values())

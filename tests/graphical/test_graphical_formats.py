@@ -625,6 +625,11 @@ def test_graphs_of_networkx_have_the_energies_of_their_nodes_and_edges(directed)
     assert_energies(model, lambda x: 10 * x[0] + 20 * x[1] + table[x[1], x[0]], [2, 3])
     with pytest.raises(InvalidInputError, match="node 'a' has no attribute 'costs'"):
         from_networkx(Graph(nodes, edges, directed), "costs")
+    nodes["b"]["energies"] = 3.0
+    with pytest.raises(InvalidInputError, match="node 'b' must have a vector"):
+        from_networkx(Graph(nodes, edges, directed))
+    with pytest.raises(InvalidInputError, match="Expected a graph of networkx, got 3"):
+        from_networkx(3)
 
 
 def test_bayesian_networks_of_pgmpy_have_the_energies_of_their_probabilities():
@@ -647,3 +652,15 @@ def test_files_compressed_by_xz_are_read(tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InvalidInputError, match="cannot be decompressed"):
         read_wcsp(path)
+
+
+@pytest.mark.parametrize("labelling", [None, 3, [[0, 1]], [0, 0, 0], "ab", [0.5]])
+def test_what_is_no_labelling_of_the_first_variables_is_refused(labelling):
+    with pytest.raises(InvalidInputError, match=r"labelling must have the states|The evidence says"):
+        GraphicalModel([2, 2]).complete(labelling)
+
+
+def test_an_open_file_is_no_hdf5_file():
+    pytest.importorskip("h5py")
+    with pytest.raises(InvalidInputError, match="path must be the path of an HDF5 file, got StringIO"):
+        read_opengm(io.StringIO(""))

@@ -351,7 +351,8 @@ class _CfnParameters:
     """The parameters of a function with a keyword, in their order; their names are skipped."""
 
     def __init__(self, network: _Network, function: _Function, keyword: str) -> None:
-        self._network, self._scope, params = network, function.scope, function.fields["params"]
+        self._network, self._scope = network, function.scope
+        params: _List = function.fields["params"]
         self._params = params.new(params.start)
         self._params += [part for part in params if isinstance(part, _List) or part.strip('"') not in _NAMES]
         if keyword in _FOR_EACH and len(self._params) == 2 and isinstance(self._params[1], _List):

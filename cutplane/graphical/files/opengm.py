@@ -78,6 +78,8 @@ def read_opengm(path: str | os.PathLike[str], name: str = "gm") -> GraphicalMode
     >>> model = read_opengm("segmentation.h5")  # doctest: +SKIP
     """
     h5py = require_extra("h5py", "hdf5")
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError(f"path must be the path of an HDF5 file, got {type(path).__name__}.")
     file_name = os.fspath(path)
 
     def fail(reason: str) -> NoReturn:
