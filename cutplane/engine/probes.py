@@ -52,7 +52,7 @@ _CHECK = "Check the set with cutplane.testing.check_set."
 
 
 def probe(run: Run) -> int:
-    """Search for a contradiction in the answers of a black box, those of the run and a few new ones.
+    """Search for a contradiction in the answers of a black box: the recorded ones and a few new ones.
 
     The oracle is called again at the best point, where it must give the same value. It is called at a far
     point, ten times as far from the best one as the run has been, if the set is bounded, and else close to

@@ -61,7 +61,7 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
 def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
     """Return a C-ordered array or a CSR matrix for compiled passes: an array, data, indices, indptr.
 
-    Arrays are read-only, and those of the other layout are empty, so that all layouts have the same routine.
+    The arrays are read-only. The arrays of the other layout are empty, so that one routine serves both.
     """
     if not sparse.issparse(X):
         none = unsigned(np.empty(0, np.int32))

@@ -1,4 +1,4 @@
-"""Masters solve the reduced problem: those of the package, solvers through cvxpy, and a user's."""
+"""Masters solve the reduced problem: masters of the package, solvers through cvxpy, and masters of users."""
 
 from cutplane.masters.base import (
     HALF_SPACE,

@@ -58,7 +58,7 @@ def tolerances(backend: str, tolerance: float = LAST_DIGITS) -> dict[str, float]
 
 
 def timed(backend: str, settings: Mapping[str, Any], setup: float = 0.0) -> dict[str, Any]:
-    """Return the settings with a time limit: the seconds until the deadline, minus those of a set-up."""
+    """Return the settings with a time limit: the seconds until the deadline, minus the time of the set-up."""
     name, seconds = _TIME_LIMITS.get(backend), seconds_left()
     if name is None or seconds == math.inf:
         return dict(settings)

@@ -216,7 +216,7 @@ class Solved:
         )
 
     def reaches(self, extent: float = 0.0) -> Array:
-        """Return the reach of each column, at least ten times `extent`; for squares, that of squares."""
+        """Return the reach of each column: at least ten times `extent`, and ten times `squares`."""
         return np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
 
     def squares(self, extent: float) -> Array:
@@ -316,7 +316,7 @@ class ConeProgramme:
         return self._solve(self.data, self.constant, tolerance)
 
     def solve_with(self, scale: float, x: cp.Variable, v: Array, side: float = 0.0) -> Solved:
-        """Solve with the objective `scale` times that of the problem plus <v, x>, and with a side."""
+        """Solve with `scale` times the objective of the problem plus <v, x>, and with a side."""
         c = scale * self.data["c"]
         c[self.columns[x.id] :][: x.size] += v
         data = {**self.data, "c": c, "b": self.data["b"] + side * self._rise}

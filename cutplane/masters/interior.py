@@ -49,8 +49,8 @@ class InteriorPoint:
 
     name = "interior_point"
     least_blocks, blocks_per_coordinate = 100, 5
-    """Least number of blocks, and per coordinate, because its steps cost rows x dim^2, while those of an
-    active set cost more than blocks^2: each block has a row in the set."""
+    """Least number of blocks, and per coordinate, because its steps cost rows x dim^2, and the steps of
+    an active set cost more than blocks^2: each block has a row in the set."""
 
     def __init__(self, reduced: ReducedProblem):
         self._n_blocks = reduced.n_blocks

@@ -10,7 +10,7 @@ from cutplane.runtime.compiling import routine
 
 @routine
 def collect(cliques, unary_starts, unaries, values, n_tables, soft, totals):
-    """Set the totals of all cliques and the messages after the tables; return the sum of those of roots.
+    """Set the totals of all cliques and the messages after the tables; return the sum of the roots' messages.
 
     A message is the least entry over the last axis, or -log of the sum of exp(-entry) if `soft`.
     """
@@ -133,7 +133,7 @@ def _add_operand(cliques, j, values, total):
 
 @routine
 def _least_entries(total, shape, out, start, strides):
-    """Lower the entries of `out` at these strides to those of a C-ordered total of `shape`."""
+    """Lower the entries of `out`, at these strides, to the entries of `total`, in C order of `shape`."""
     last = shape.shape[0] - 1
     digits = shape * 0
     place = 0
