@@ -70,10 +70,14 @@ class DualFunction:
     Parameters
     ----------
     problem : Problem
+    charged : bool, default True
+        Whether the rounding errors of slopes lower the value. Without, it is no bound, but no bound that
+        these multipliers prove exceeds it by more than other rounding errors.
     """
 
-    def __init__(self, problem: ProvableProblem):
+    def __init__(self, problem: ProvableProblem, charged: bool = True):
         self.problem = problem
+        self._charged = charged
         self.simple = problem.separable
         self.free = np.empty(0, dtype=np.int64)
         """Coordinates that are free on both sides, unless all are; others count only if nearly flat."""
@@ -194,6 +198,8 @@ class DualFunction:
         if free.size:
             v, slack = v.copy(), slack.copy()
             v[free] = slack[free] = 0.0
+        if not self._charged:
+            slack = np.zeros_like(slack)
         if self.simple is not None:
             x = np.empty(self.problem.dim)
             least = self.simple.least(v, slack, budget, x)

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import cutplane as cut
 from cutplane.proof.certificate import Certificate, Verification
+from cutplane.proof.dual import DualFunction
 from cutplane.proof.rounding import CANCELLED
 
 OPTIMUM = -15.0 / 32.0
@@ -171,6 +172,30 @@ def test_a_lower_bound_may_be_as_far_above_what_is_recomputed(share, valid):
     if not valid:
         said = f"the multipliers give the lower bound -0.46875, not {claimed:.10g}"
         assert found.problems == (said,)
+
+
+@pytest.mark.parametrize("share, valid", [(0.9e-9, True), (1.1e-9, False)])
+def test_a_lower_bound_may_have_been_charged_less_for_rounding_errors_of_slopes(share, valid):
+    """1e4 + 1e5 max(3 x - 3, -x) + 1e-8 |x|, whose multipliers have to be exact in the last bit."""
+    weight = 1e-8
+
+    def steep(x):
+        value, slope = oracle(x)
+        return 1e5 * (1.0 + value), 1e5 * slope
+
+    declared = cut.Problem(cut.OracleRisk(steep, dim=1, infimum=0.0), cut.L1(weight))
+    rows = np.array([[3e5], [-1e5]]), np.array([-2e5, 1e5]), np.zeros(2, dtype=int)
+    dual, upper = DualFunction(declared), 2.5e4 + 0.75 * weight
+    first = 0.25 * (1.0 + weight / 1e5)
+    shares = first * (1.0 + 2.0**-52 * np.arange(-3.0, 4.0))
+    multipliers = np.stack([shares, 1.0 - shares], axis=1)
+    values = np.array([dual(*rows, one, upper).value for one in multipliers])
+    above = DualFunction(declared, charged=False)(*rows, multipliers[values.argmin()], upper).value
+    assert values.min() < 0.99 * values.max() and values.max() < above
+    point = {"x": np.array([0.75]), "upper_bound": upper, "risk_value": 2.5e4, "problem": declared}
+    given = {"slopes": rows[0], "offsets": rows[1], "multipliers": multipliers[values.argmin()], **point}
+    found = certificate(**given, lower_bound=above * (1.0 + share)).verify()
+    assert found.valid == valid and np.isclose(found.lower_bound, values.min(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("share, valid", [(0.9e-12, True), (1.1e-12, False)])
