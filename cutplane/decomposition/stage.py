@@ -14,11 +14,11 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 REACH = 10.0
-"""Assumed bound of an unbounded y relative to the largest number of its stage, because a cut subtracts
-residuals of the solver times this bound."""
+"""Bound assumed for an unbounded y, relative to the largest number of its stage: the cut subtracts this bound
+times the reduced cost, because the solver's reduced cost is not exactly zero."""
 FEASIBLE = 1e-7
-"""Violation relative to the right-hand side up to which a stage counts as feasible, because solvers have such
-errors."""
+"""Violation relative to the right-hand side up to which a stage counts as feasible, because solvers accept
+violations of this size."""
 
 
 class SolvedStage(NamedTuple):
@@ -47,7 +47,7 @@ class Stage(Protocol):
     def solver(self) -> Callable[[Any, Array], Answer]:
         """Return a function (stage, x) -> answer.
 
-        It solves stages of the same structure one after the other, and starts from the last solution.
+        The function is called for stages of the same structure in turn, and starts from the last solution.
         """
         ...
 
@@ -56,7 +56,7 @@ class Stage(Protocol):
 class LinearStage:
     """Q(x) = <first_cost, x> + constant + min <cost, y> with row_lower <= T x + W y <= row_upper, y in a box.
 
-    Scenarios share equal arrays, so that a solver has to change only the others.
+    Scenarios share their equal arrays, because a solver then changes only the arrays that differ.
 
     Parameters
     ----------
@@ -99,7 +99,9 @@ class LinearStage:
         return LinearForm(self.cost, self.lower, self.upper, self.W, *sides)
 
     def solved(self, form: LinearForm, x: Array, y: Array, multipliers: Array) -> SolvedStage:
-        """Return a solution, whose value is increased by the violations of y weighted by the multipliers."""
+        """Return a solution, with the violations of y, weighted by multipliers and reduced costs, in its
+        value.
+        """
         reduced, rows = form.cost - form.rows.T @ multipliers, form.rows @ y
         outside = np.abs(y - np.clip(y, form.lower, form.upper))
         row_outside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))
@@ -112,8 +114,8 @@ class LinearStage:
 
         The cut is a sum over rows and columns. A row contributes its multiplier times (side - <T_i, x>). A
         column with the reduced cost r_j, where r = cost - W' multipliers, contributes r_j times the bound on
-        which r_j is minimal. If this bound is infinite, r_j is an error of the solver, and contributes -10
-        |r_j| `size`.
+        which r_j is minimal. If this bound is infinite, the column contributes -10 |r_j| `size`, because r_j
+        is an error of the solver.
         """
         up, down = multipliers > 0.0, multipliers < 0.0
         valid = (up & np.isfinite(self.row_lower)) | (down & np.isfinite(self.row_upper))
@@ -128,7 +130,7 @@ class LinearStage:
         return self.first_cost - in_first @ weights, offset
 
     def elastic(self, widened: Any) -> LinearStage:
-        """Return the stage that minimises the sum of the violations of the rows; it is 0 if a y is feasible.
+        """Return the stage that minimises the sum of the violations of the rows: 0 if some y is feasible.
 
         `widened` is the matrix [W, I, -I].
         """

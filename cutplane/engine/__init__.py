@@ -1,1 +1,1 @@
-"""The engine: one loop, the bundle, both bounds."""
+"""The solve: its loop, the bundle of cuts, and both bounds."""

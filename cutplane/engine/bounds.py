@@ -1,4 +1,4 @@
-"""Both bounds on the optimum, kept monotone, and checks for answers that contradict one another."""
+"""Both bounds on the optimum, which never become worse, and checks for contradictory answers of oracles."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _NOISE = 1e-13
-"""Relative change of a bound that is no progress, because it may be a rounding error."""
+"""Relative change of a bound that counts as no progress, because it may be a rounding error."""
 _INNER = 1e-9
-"""Distance outside at which an oracle may call a point inside, relative to the numbers of the simple set,
-because oracles usually have such a tolerance, for example for the sign of an eigenvalue."""
+"""Distance outside the set at which an oracle may call a point inside, relative to the numbers of the simple
+set, because oracles usually have such a tolerance, for example for the sign of an eigenvalue."""
 _HALVINGS = 40
-"""Halvings of a segment, because over 2^-40 of it a continuous function changes by less than answers
-differ."""
+"""Number of halvings of a segment, because a continuous function changes on 2^-40 of it by less than its
+rounding errors."""
 _AGAIN = 4
-"""Further calls at a point, because an oracle that draws random numbers gives another value by then."""
+"""Number of further calls at a point, because an oracle that draws random numbers gives another value within
+a few."""
 
 
 class Contradiction(OracleError):
-    """A cut that lies above the value at `x`: computed at `origin`, or None if that point is unknown."""
+    """The error that a cut, computed at `origin` (None if unknown), lies above the value at `x`."""
 
     def __init__(self, message: str, origin: Array | None, x: Array):
         super().__init__(message)
@@ -45,9 +46,9 @@ class Bounds:
     """Both bounds on the optimum: the best feasible point, its objective, the lower bound and its proof.
 
     A lower bound above the objective of a point is a contradiction. If the errors of an oracle or of rounding
-    explain it, the gap becomes as large as the contradiction, because nothing better is proven. A larger one
-    raises `OracleError`; if the oracles are not exact, the lower bound is dropped instead. `scale` is the
-    largest absolute objective of the points offered.
+    can explain it, the lower bound is set below the objective by the same difference, because nothing better
+    is proven. A larger contradiction raises `OracleError`; if the oracles are not exact, the lower bound is
+    dropped instead. `scale` is the largest absolute objective of the points offered.
     """
 
     def __init__(self, exact: bool = True) -> None:
@@ -60,15 +61,15 @@ class Bounds:
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
     def terms(self) -> float:
-        """Return the size of the terms of objectives, which may cancel."""
+        """Return the size of the terms of the objective, whose difference may be much smaller."""
         return self.scale
 
     def slack(self) -> float:
-        """Return the size of terms that may change by the tolerance of a set, relative to them."""
+        """Return the size of terms whose relative error may be the tolerance of a set."""
         return 0.0
 
     def offer_point(self, point: Point) -> bool:
-        """Keep the point if it is feasible and better; tell whether it is better beyond rounding."""
+        """Keep the point if it is feasible and better; tell whether rounding errors cannot explain it."""
         if math.isfinite(point.objective):
             self.scale = max(self.scale, abs(point.objective))
         if not (point.feasible and point.objective < self.upper):
@@ -82,12 +83,12 @@ class Bounds:
         return better
 
     def replace_best(self, point: Point) -> None:
-        """Take another evaluation of the best point; its objective may be larger."""
+        """Replace the best point by another evaluation of it, whose objective may be larger."""
         self.best, self.upper = point, point.objective
         self.lower = self._settled(self._computed, self._magnitude)
 
     def raise_best(self, slopes: Array, offsets: Array) -> None:
-        """Raise the values at the best point to new cuts, one per block, where these are higher."""
+        """Raise the values at the best point to the new cuts, one per block, where the cuts are higher."""
         assert self.best is not None
         values = np.maximum(self.best.values, slopes @ self.best.x + offsets)
         rise = float((values - self.best.values).sum())
@@ -96,15 +97,15 @@ class Bounds:
             self.best = replace(self.best, values=values, objective=self.upper)
 
     def offer_known(self, value: float, proof: Proof) -> None:
-        """Keep a lower bound that is given before the solve, without rounding errors."""
+        """Keep a lower bound that is given before the solve, and has no rounding error."""
         self._known = value, proof
         self._computed, self._magnitude, self.proof = value, 0.0, proof
         self.lower = self._settled(value, 0.0)
 
     def offer_bound(self, value: float, magnitude: float, proof: Proof) -> bool:
-        """Keep the lower bound if it is better; tell whether it is better beyond rounding.
+        """Keep the lower bound if it is better; tell whether it is better by more than rounding errors.
 
-        `magnitude` is the size of the terms that `value` is the sum of.
+        `magnitude` is the sum of the absolute terms of `value`.
         """
         if value > self.upper and not self._settles:
             return False
@@ -119,7 +120,7 @@ class Bounds:
         return better
 
     def _settled(self, value: float, magnitude: float) -> float:
-        """Return the bound that a computed one proves, given the best point; see the class."""
+        """Return the bound proven by a computed one, given the best point; see the class."""
         excess = value - self.upper
         if self.best is None or not excess > 0.0:
             return value
@@ -133,7 +134,7 @@ class Bounds:
 
 
 def allowed(scale: Any, noise: float) -> Any:
-    """Return the allowed difference of answers; `noise` is the size of terms that may have cancelled."""
+    """Return the difference allowed between answers; `noise` is the size of terms that may have cancelled."""
     return ORACLE * scale + ROUNDING * noise
 
 
@@ -152,11 +153,11 @@ def check_cuts(
     """
     slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
     X, values = np.atleast_2d(X, values)
-    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # half-spaces have the block -1
+    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # last: half-spaces
     excess = slopes @ X.T + offsets[:, np.newaxis] - there
     for row, place in np.argwhere(excess > ORACLE * np.abs(there)).tolist():
         found, x, above = origin(row), X[place], excess[row, place]
-        size = np.abs(x) if found is None else np.abs(x) + np.abs(found)  # the offset is a sum of terms too
+        size = np.abs(x) if found is None else np.abs(x) + np.abs(found)  # the offset is a sum of terms, too
         terms = abs(there[row, place]) + abs(offsets[row]) + float(np.abs(dense(slopes[[row]])[0]) @ size)
         if above > allowed(terms, noise):
             at = "an earlier point" if found is None else f"x = {show(found)}"
@@ -192,9 +193,9 @@ def check_separation(half_spaces: HalfSpaces, x: Array, inside: Array, extent: f
 def hidden_terms(evaluator: Evaluator, error: Contradiction) -> float:
     """Return the size of terms that cancel inside a black box, if they explain a contradiction; else 0.
 
-    A convex function is continuous. A black box with large terms that cancel jumps by their last bits
-    somewhere between both points, and gives the same values when it is called again. The jump is bisected: it
-    lies in the half of the segment with the larger error of a tangent.
+    A convex function is continuous. If large terms cancel in a black box, its values jump by their rounding
+    errors somewhere between both points, and are the same when it is called again. The jump is found by
+    bisection: it lies in the half of the segment with the larger error of a tangent.
     """
     if not evaluator.risk.black_box or error.origin is None:
         return 0.0

@@ -15,26 +15,27 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import TRIVIAL, EvidenceRows, row_sizes
 
 AGGREGATE = -1
-"""The query number of a row that is a convex combination of dropped rows, negative because queries are
-not."""
+"""Query number of a row that is a convex combination of dropped rows, negative because no query has a
+negative number."""
 _NOT_WEIGHED = -1.0
-"""The multiplier of a row that no reduced problem has had, negative because multipliers are not."""
+"""Multiplier of a row that no reduced problem has had yet, negative because no multiplier is."""
 _NEGLIGIBLE = 1e-10
-"""Share of the largest multiplier below which a row is idle, because interior points give no exact zeros."""
+"""Share of the largest multiplier below which a row counts as idle, because interior points give no exact
+zeros."""
 _SAME = 1e-14
-"""Relative difference of offsets up to which rows with one slope are the same, because it is a rounding
-error."""
+"""Relative difference of offsets up to which rows with the same slope count as equal, because it may be a
+rounding error."""
 _FADED = 1e-15
-"""Share of an aggregate below which one of its rows is dropped, because it is a rounding error."""
+"""Share of an aggregate below which a row is dropped from it, because rounding errors have this size."""
 _SAMPLED = 1024
-"""Entries of a slope from which its key is computed, because a sample distinguishes nearly all long
-slopes."""
+"""Number of entries of a slope from which its hash is computed, because a sample distinguishes nearly all
+long slopes."""
 _LONG, _SPARSE = 1000, 3
-"""A point with at least so many entries, of which at most one in three is nonzero, is stored sparse, because
-that takes half the memory, or less."""
+"""Points with at least _LONG entries, of which at most 1 / _SPARSE are nonzero, are stored sparse, because
+this takes at most half of the memory."""
 _RESERVED = 2**29
-"""Bytes of rows that are reserved at first, between 16 and 512 rows, because memory that is not written costs
-nothing and copies of large arrays do."""
+"""Bytes reserved at first for rows, at least for 16 and at most for 512 rows, because reserved memory costs
+nothing until it is written, whereas growing an array copies it."""
 
 
 class Proof(NamedTuple):
@@ -45,7 +46,7 @@ class Proof(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """Origins of rows, by query: a point or multipliers of examples, and the oracle's solutions."""
+    """Origins of rows by query: the point, the multipliers of examples, and the oracle's solutions."""
 
     points: Mapping[int, Array]
     duals: dict[int, Array]
@@ -126,16 +127,16 @@ class Points(MutableMapping[int, Array]):
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """The number of bytes in use."""
         stored = self._stored.values()
         return sum(it.nbytes if isinstance(it, np.ndarray) else it[1].nbytes + it[2].nbytes for it in stored)
 
 
 class Bundle:
-    """Rows <slope, x> + offset in preallocated arrays whose size doubles when they are full.
+    """The rows <slope, x> + offset, in preallocated arrays whose size doubles when they are full.
 
-    The slopes are sparse from the first sparse half-space on. There are at most `max_cuts` rows, if that is
-    not None: at least 3 * n_blocks + 1, and one more with half-spaces.
+    The slopes are sparse from the first sparse half-space on. There are at most `max_cuts` rows, unless it is
+    None; it is at least 3 * n_blocks + 1, and one more with half-spaces.
 
     Attributes
     ----------
@@ -145,7 +146,7 @@ class Bundle:
         The block of each cut, or `HALF_SPACE`; strictly increasing ids; the query that gave the row (a key of
         `points` or `duals`), `AGGREGATE` or `TRIVIAL`.
     points, duals, solutions : mapping of int
-        By query: the point, the multipliers of the examples of a dual cut, the oracle's solutions per block.
+        By query: the point; the multipliers of the examples of a dual cut; the oracle's solutions per block.
     steepest : float
         The largest absolute entry of all slopes ever added.
     """
@@ -160,7 +161,7 @@ class Bundle:
         self.duals: dict[int, Array] = {}
         self.solutions: dict[int, tuple[Any, ...]] = {}
         self.retired: dict[int, Retired] = {}
-        self._members: dict[int, dict[int, float]] = {}  # by id of an aggregate: shares by id of a row
+        self._members: dict[int, dict[int, float]] = {}  # id of an aggregate -> id of a row -> its share
         self._pinned: set[int] = set()
         self.has_half_spaces = self._covered = False
         self.steepest = 0.0
@@ -197,10 +198,9 @@ class Bundle:
         blocks: Sequence[int],
         solutions: tuple[Any, ...] | None = None,
     ) -> list[int]:
-        """Append the rows of a query at `point`; return the position of each, also of rows already there.
+        """Append the rows of a query at `point`; return the position of each row, old or new.
 
-        If a batch is larger than the room that `make_room` found, the half-spaces that `point` violates most
-        are added.
+        If `make_room` cannot make room for all half-spaces, those that `point` violates most are added.
         """
         if self.is_full(len(offsets)) and point is not None:
             assert self.max_cuts is not None
@@ -232,7 +232,7 @@ class Bundle:
         self.has_half_spaces |= bool((blocks == HALF_SPACE).any())
 
     def _store_sparse(self, slopes: Any) -> None:
-        """Store all slopes as sparse rows from the first sparse ones on."""
+        """Store all rows as sparse rows, when the first sparse ones are added."""
         if sparse.issparse(slopes) and isinstance(self._slopes, DenseSlopes):
             self._slopes, self._matrix = SparseSlopes(self._slopes.matrix), None
             self._keys[:] = [self._slopes.key(row) for row in rows_of(self._slopes.matrix)]
@@ -264,7 +264,7 @@ class Bundle:
         self._next_id += count
 
     def find(self, slope: Any, offset: float, block: int) -> int | None:
-        """Return the position of this cut or half-space; None if it is not there."""
+        """Return the position of an equal cut or half-space; None if there is none."""
         return self._find(self._slopes.key(slope), slope, offset, block)
 
     def _find(self, key: int, slope: Any, offset: float, block: int) -> int | None:
@@ -290,7 +290,7 @@ class Bundle:
         return models
 
     def lower(self, noise: float) -> None:
-        """Lower every cut by an error of the values that was found after the cut was added."""
+        """Lower every cut by an error of the values that was found later."""
         self.offsets[(self.blocks != HALF_SPACE) & (self.queries != TRIVIAL)] -= noise
 
     def weigh(self, multipliers: Array) -> None:
@@ -324,10 +324,11 @@ class Bundle:
     def make_room(self, new_rows: int) -> None:
         """Drop rows until `new_rows` more fit under `max_cuts`, or as many as possible of a large batch.
 
-        First go the rows whose multipliers have been zero for the longest time. If active rows must go, the
-        aggregate of their block (the combination of all its rows by their multipliers) is added and takes the
-        whole weight of the block, so that the reduced problem keeps its optimal value. Last go rows without a
-        recorded multiplier: first the oldest cuts, then the newest half-spaces.
+        The rows whose multipliers have been zero for the longest time are dropped first. If active rows must
+        be dropped, the aggregate of their block is added: the combination of all its rows by their
+        multipliers. It has the whole weight of the block, so that the optimal value of the reduced problem
+        stays the same. Rows without a recorded multiplier are dropped last: the oldest cuts, then the newest
+        half-spaces.
         """
         if not self.is_full(new_rows):
             return
@@ -377,7 +378,7 @@ class Bundle:
                 self._members[self._next_id - 1] = bases
 
     def _keep(self, keep: Array) -> None:
-        """Drop the other rows, but keep those from queries in `retired`, because aggregates may use them."""
+        """Drop the rows outside the mask, but retire those from queries, because aggregates may use them."""
         dropped = np.flatnonzero(~keep & (self.queries != AGGREGATE))
         for row, slope in zip(dropped.tolist(), rows_of(self.slopes[dropped]), strict=True):
             numbers = self.offsets[row], self.blocks[row], self.queries[row]
@@ -399,14 +400,14 @@ class Bundle:
         self.solutions = {query: solved for query, solved in self.solutions.items() if query in alive}
 
     def infima(self, values: Array) -> Proof:
-        """Return the proof by the infima of the blocks, which need not be rows of the model."""
+        """Return the proof by the infima of the blocks, which need not be rows of the bundle."""
         ids = -1 - np.arange(values.size)
         for block, (row, value) in enumerate(zip(ids.tolist(), values.tolist(), strict=True)):
             self.retired[row] = Retired(np.zeros(self.dim), value, block, TRIVIAL)
         return Proof(ids, np.ones(values.size))
 
     def bases(self, proof: Proof) -> dict[int, float]:
-        """Return the multipliers, by id, of the rows from queries that a proof combines."""
+        """Return the multipliers, by id, of the query rows in a proof, with aggregates resolved."""
         found: dict[int, float] = {}
         used = proof.multipliers > 0.0
         for row, weight in zip(proof.ids[used].tolist(), proof.multipliers[used].tolist(), strict=True):
@@ -415,15 +416,15 @@ class Bundle:
         return found
 
     def pinned(self, proof: Proof) -> Proof:
-        """Return a proof by rows from queries, which are retired when they are dropped."""
+        """Return a proof by rows from queries, which stay available when they are dropped."""
         weights = self.bases(proof)
         self._pinned = set(weights)
         return Proof(np.array(list(weights), dtype=np.int64), np.array(list(weights.values())))
 
     def evidence(self, proof: Proof) -> tuple[EvidenceRows, Origins]:
-        """Return the rows from queries, with their multipliers in a proof, and their origins.
+        """Return the rows from queries in a proof, with their multipliers and their origins.
 
-        They include dropped rows in use, for example the rows that an aggregate combines.
+        They include dropped rows, for example the rows of an aggregate.
         """
         ids, shares = self.pinned(proof)
         own = np.flatnonzero(self.queries != AGGREGATE)
@@ -443,7 +444,7 @@ class Bundle:
 
 
 class DenseSlopes:
-    """Rows in an array that doubles; a row is never overwritten, so that views stay valid."""
+    """Rows in an array whose size doubles; a row is never overwritten, so that views stay valid."""
 
     def __init__(self, dim: int):
         self.count = 0
@@ -451,16 +452,16 @@ class DenseSlopes:
 
     @property
     def matrix(self) -> Array:
-        """Shape (count, dim)."""
+        """The slopes, shape (count, dim)."""
         return self._rows[: self.count]
 
     def key(self, slope: Array) -> int:
-        """Return a number that is the same for equal slopes."""
+        """Return a hash of a slope, which is the same for equal slopes."""
         sample = slope[:: -(-slope.size // _SAMPLED) or 1]
         return hash((sample + 0.0).tobytes())  # 0.0 and -0.0 are equal
 
     def holds(self, row: int, slope: Array) -> bool:
-        """Tell whether this row has this slope."""
+        """Tell whether this row is equal to a slope."""
         return np.array_equal(self._rows[row], slope)
 
     def append(self, slope: Array) -> None:
@@ -471,7 +472,7 @@ class DenseSlopes:
         self.count += 1
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows."""
+        """Drop the rows outside the mask."""
         self._copy(self.matrix[mask], len(self._rows))
 
     def _copy(self, rows: Array, capacity: int) -> None:
@@ -480,7 +481,7 @@ class DenseSlopes:
 
 
 class SparseSlopes:
-    """Compressed sparse rows; new ones are appended to the matrix when it is read."""
+    """Compressed sparse rows; new ones are appended to the matrix when it is read next."""
 
     def __init__(self, matrix: Array):
         self._matrix: Any = sparse.csr_array(matrix)
@@ -488,19 +489,19 @@ class SparseSlopes:
 
     @property
     def matrix(self) -> Any:
-        """A csr_array of shape (count, dim)."""
+        """The slopes, a csr_array of shape (count, dim)."""
         if self._new:
             self._matrix = _stacked(self._matrix, rows_to_matrix(self._new, self._matrix.shape[1]))
             self._new = []
         return self._matrix
 
     def key(self, slope: Any) -> int:
-        """Return a number that is the same for equal slopes."""
+        """Return a hash of a slope, which is the same for equal slopes."""
         indices, values = _entries(slope)
         return hash((indices.tobytes(), values.tobytes()))
 
     def holds(self, row: int, slope: Any) -> bool:
-        """Tell whether this row has this slope."""
+        """Tell whether this row is equal to a slope."""
         indices, values = _entries(slope)
         mine = slice(*self.matrix.indptr[row : row + 2])
         same = np.array_equal(self.matrix.indices[mine], indices)
@@ -511,12 +512,12 @@ class SparseSlopes:
         self._new.append(_entries(slope))
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows."""
+        """Drop the rows outside the mask."""
         self._matrix = self.matrix[mask]
 
 
 def rows_of(slopes: Any) -> list[Any]:
-    """Return the rows of a matrix, arrays or `SparseRow`."""
+    """Return the rows of a matrix, as arrays or `SparseRow`."""
     if not sparse.issparse(slopes):
         return list(slopes)
     canonical = sparse.csr_array(slopes, copy=not slopes.has_canonical_format)

@@ -1,7 +1,7 @@
 """Estimated costs of methods in nanoseconds of one core at about 2 GHz, measured by `benchmarks/costs.py`.
 
-Methods for linear data count their costs and do not measure them, because a run can then be repeated: the
-same data give the same decisions, whatever else the machine does.
+Methods for linear data use these estimates instead of measured times, because the same data then always give
+the same decisions.
 """
 
 from __future__ import annotations
@@ -9,58 +9,62 @@ from __future__ import annotations
 import math
 
 USUAL_FALL = math.log(1e3)
-"""Decrease of log(gap) that a solve is expected to need."""
+"""Decrease of log(gap) in a solve, because a gap of 1e-3 of the first one is usual."""
 OVERHEAD = 1e6
-"""An iteration outside the data (master, bounds, records), because that is nearly the same for all data."""
+"""Cost of an iteration outside the data (master, bounds, records), constant because it hardly depends on the
+data."""
 BATCH = 4.0 * OVERHEAD
-"""Least work of a move in an iteration, because then the overhead is a fifth of the time."""
+"""Least work of a move in an iteration, because the overhead is then at most a fifth of the time."""
 GAP_CHECK = 5e4
-"""Computation of a move's gap, outside the data, because it is a few calls of numpy."""
+"""Cost of computing a move's gap, without passes over the data, constant because it takes a few calls of
+numpy."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
-"""A pass for predictions and slopes, with the line search, per example, per stored entry and per entry of a
-dense matrix, because indices make an entry three times as costly."""
+"""Cost of a pass for predictions and slopes, with the line search: per example, per stored entry, and per
+entry of a dense matrix. Stored entries cost more because they have indices."""
 PER_COEFFICIENT, PER_PAIR = 4.0, 60.0
-"""Per coefficient of each cut, because a new cut is multiplied by all, and per pair of cuts, because of the
-active set."""
+"""Cost per coefficient of each cut, because a new cut is multiplied by all cuts, and per pair of cuts,
+because of the active-set method."""
 NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
-"""A Newton step outside the data, and per example, because of the multipliers and pieces of the smoothed
-losses."""
+"""Cost of a Newton step: constant, and per example, because multipliers and pieces of the smoothed losses are
+computed."""
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
-"""A product in a Gram matrix of sparse rows, of dense ones, and per cubed number of features, because of the
-Cholesky factor."""
+"""Cost per product in a Gram matrix of sparse rows, per product of dense rows, and per cubed number of
+features, because a Cholesky factor is computed."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
-"""A step of coordinate ascent per example, per stored entry, per dense entry, and for a loss without an
-outline, because it solves an equation."""
+"""Cost of a step of coordinate ascent: per example, per stored entry, per dense entry, and for a loss without
+an outline, because it solves an equation."""
 ITERATION = 1.1e5
-"""An iteration of cuts outside oracle and master, because of bounds and records."""
+"""Cost of a cut iteration without oracle and master, constant because bounds and records hardly depend on the
+data."""
 QP, QP_PAIR, QP_SIDE, LEVEL = 4e4, 0.8, 20.0, 5.0
-"""A reduced quadratic programme by the package, per pair of its rows, per entry of the rows of the set times
-their number, and the factor of a level constraint, because its multiplier is found by a search."""
+"""Cost of a reduced quadratic programme solved by the package: constant, per pair of its rows, per entry of
+the set's rows and row, and the factor for a level constraint, because its multiplier is found by a search."""
 LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
-"""A reduced linear programme, per entry of its cuts, and per entry of the rows of the set and pivot, because
-the first solve takes as many pivots as rows, and later ones few."""
+"""Cost of a reduced linear programme: constant, per entry of its cuts, and per entry of the set's rows and
+pivot, because the first solve takes as many pivots as rows, and later solves take few."""
 CONE_ENTRY = 100.0
-"""Per entry of the cuts of a reduced problem through cvxpy, because cvxpy copies it several times."""
+"""Cost per entry of the cuts of a reduced problem in cvxpy, large because cvxpy copies them several times."""
 PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0
-"""A quadratic programme by an interior point, per column, per product in its normal equations, and per cubed
-column of a dense factor, because it computes some 20 factors."""
+"""Cost of a quadratic programme by an interior-point method: constant, per column, per product in its normal
+equations, and per cubed column of a dense factor, because it computes some 20 factors."""
 COMPILED, COMPILED_ENTRY = 1e7, 100.0
-"""Compilation of a cone programme by cvxpy, and per entry, because both are done in Python."""
+"""Cost of compiling a cone programme by cvxpy: constant, and per entry, large because it is done in
+Python."""
 SEMIDEFINITE = 7.0
-"""Per cubed entry of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
+"""Cost per cubed order of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
 DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
-"""Coordinate descent outside the data and per entry, for smooth losses and for smoothed ones, because these
-need more epochs."""
+"""Cost of coordinate descent: constant and per entry, for smooth losses and for smoothed ones, which cost
+more because they need more epochs."""
 
 
 def is_dense(size: tuple[int, int, float]) -> bool:
-    """Tell whether a matrix of (examples, features, entries) stores all its entries."""
+    """Tell whether a matrix with (examples, features, entries) is dense."""
     m, n, entries = size
     return entries >= m * n
 
 
 def cost_of_pass(size: tuple[int, int, float]) -> float:
-    """Return the cost of an iteration without the bundle, for (examples, features, entries)."""
+    """Return the cost of an iteration without the bundle, for a matrix with (examples, features, entries)."""
     m, _, entries = size
     return OVERHEAD + PER_EXAMPLE * m + (PER_DENSE_ENTRY if is_dense(size) else PER_ENTRY) * entries
 

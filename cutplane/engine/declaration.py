@@ -1,4 +1,4 @@
-"""The declared problem, as engine and methods read it."""
+"""The declared problem, in the form that engine and methods use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Declaration:
 
     `simple_set` is X without the separation oracles, intersected with the domains of risk and regularizer;
     `separators` are the oracles of X and of the domain of the risk; `active_regularizer` is `NoRegularizer`
-    if the weight is zero. With `as_given`, methods solve the problem in the user's variables in any units.
+    if the weight is zero. With `as_given`, the problem is solved in the user's variables, whatever their
+    units.
     """
 
     as_given = False
@@ -74,7 +75,9 @@ class Declaration:
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """Regularizer and simple set as a sum over the coordinates; None if they are not separable."""
+        """The regularizer and the simple set as a sum over the coordinates; None if they are not
+        separable.
+        """
         return self._separable
 
     @cached_property
@@ -104,7 +107,7 @@ class Declaration:
         return Conjugate(self.risk, self.simple_set, self.dim)
 
     def solved_minimum(self) -> SolvedMinimum:
-        """Return a function that computes inner minima that have no closed form."""
+        """Return a function that minimises g(x) + <v, x> over the simple set by a solver."""
         from cutplane.masters.least import SolvedMinimum
 
         return SolvedMinimum(self.active_regularizer, self.simple_set, self.dim)
@@ -116,9 +119,9 @@ class Declaration:
 
     @property
     def order(self) -> str:
-        """The order in which x holds the entries of matrix variables of cvxpy, in words; "" without any.
+        """A note on the order of the entries of cvxpy's matrix variables in x; "" if there are none.
 
-        A risk written in numpy may use another order than a `CvxpySet`, which no error would show.
+        A risk written in numpy may use another order than a `CvxpySet`, and no error would be raised.
         """
         return order_of_entries(common_variables((self.risk, self.regularizer, self.feasible_set)))
 
@@ -174,9 +177,9 @@ class Declaration:
         return ConicProjection(self.simple_set, self.dim)
 
     def starting_point(self, x0: Any = None) -> Array:
-        """Return x0 (default: zero) projected on the simple part of X.
+        """Return x0 (by default zero), projected on the simple part of X.
 
-        The default of a set with linear minimisation but no projection is the minimiser of <0, x>.
+        A set without a projection has as default the minimiser of <0, x>.
         """
         simple = self.simple_set
         if x0 is None and not offers(simple, Capability.PROJECTION):

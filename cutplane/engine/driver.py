@@ -1,4 +1,4 @@
-"""The only driver: it steps a process, records, tests stopping rules, and calls callbacks."""
+"""The driver: it calls the steps of a process, records them, tests stopping rules, and calls callbacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADER = f"{'iter':>6} {'lower':>15} {'upper':>15} {'gap':>9} {'time':>8} {'cuts
 
 
 def format_line(state: State) -> str:
-    """Return a state as one line under `HEADER`."""
+    """Return the line of the log for a state; see `HEADER`."""
     return (
         f"{state.iteration:>6} {state.lower_bound:>15.8g} {state.upper_bound:>15.8g} {state.gap:>9.2e} "
         f"{state.elapsed:>7.2f}s {state.n_cuts:>6}  {state.step}{'  ! ' + state.note if state.note else ''}"
@@ -63,7 +63,7 @@ class Log:
 
 
 def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
-    """Return a context that gives a live display (needs the extra ``progress``), or None if not enabled."""
+    """Return a context manager with the live display (needs the extra ``progress``), or with None."""
     if not enabled:
         return nullcontext()
     require_extra("rich.progress", "progress")
@@ -73,16 +73,16 @@ def progress_display(enabled: bool) -> AbstractContextManager[Callback | None]:
 
 
 class Turn(NamedTuple):
-    """The kind of a step, and why the process ends with it; None to go on."""
+    """The kind of a step, and the reason why the process ends with it; None if it continues."""
 
     kind: str
     finished: Stop | None = None
 
 
 class Standing(NamedTuple):
-    """Bounds, best point, and totals of a process; see `Record`.
+    """Bounds, best point and totals of a process; see `Record`.
 
-    `iteration` replaces the count of steps, if the process counts iterations itself.
+    `iteration` replaces the number of steps, if the process counts iterations itself.
     """
 
     lower: float
@@ -102,8 +102,8 @@ class Standing(NamedTuple):
 class Process(Protocol[Answer]):
     """A computation in steps.
 
-    A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`. The driver turns each into a
-    status, and reads `standing` after it too.
+    A step may raise `Ended`, `BackendError`, `OracleError` or `OutOfTime`. The driver turns each of them into
+    a status, and then reads `standing`.
     """
 
     def step(self) -> Turn:
@@ -121,7 +121,7 @@ class Process(Protocol[Answer]):
         ...
 
     def confirm(self, stop: Stop) -> Stop | None:
-        """Confirm the proof before the status becomes OPTIMAL; None to go on."""
+        """Confirm the proof before the status becomes OPTIMAL; return None if the process must continue."""
         ...
 
     def result(self, stop: Stop, history: History) -> Answer:
@@ -130,9 +130,9 @@ class Process(Protocol[Answer]):
 
 
 class Driver(Generic[Answer]):
-    """Steps a process until a stopping rule holds; yields the `State` after each step.
+    """Call the steps of a process until a stopping rule holds; yield the `State` after each step.
 
-    Elapsed time is counted from `began` on the clock, by default from now.
+    The clock starts at `began`, by default now.
     """
 
     def __init__(self, process: Process[Answer], stopping: StoppingRule, began: float | None = None):
@@ -151,7 +151,7 @@ class Driver(Generic[Answer]):
 
     @property
     def method_state(self) -> Any:
-        """The state of the method after the last iteration; None before it. Only some processes have one."""
+        """The state of the method after the last iteration; None if there is none."""
         return self.process.method_state  # pyright: ignore[reportAttributeAccessIssue]
 
     def result(self) -> Answer:
@@ -166,7 +166,9 @@ class Driver(Generic[Answer]):
         log: bool = False,
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
-        """Step until a rule, a callback or Ctrl-C stops it; callbacks receive `view` of each state."""
+        """Call steps until a rule, a callback or Ctrl-C stops them; callbacks receive `view` of each
+        state.
+        """
         if callback is not None and not callable(callback):
             raise InvalidInputError(f"callback must be a function of the State, got {callback!r}.")
         with progress_display(progress) as display, one_blas_thread(), watched_interrupt() as interrupt:
@@ -203,7 +205,7 @@ class Driver(Generic[Answer]):
             return self.process.step()
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
-        """Call a function; turn its errors into a status, or into an error that holds the result."""
+        """Call a function; turn its errors into a status, or into an exception with the result so far."""
         try:
             with one_blas_thread():
                 return action()
@@ -211,7 +213,7 @@ class Driver(Generic[Answer]):
             self.stop = ended.stop
         except OutOfTime:
             if clock() < self._began + self.stopping.time_limit:
-                raise  # the deadline of an outer solve, whose oracle runs this one
+                raise  # this solve runs in an oracle of another one, whose time is over
             self.stop = time_is_up(self.stopping.time_limit)
         except InfeasibleError as error:
             self.stop = Stop(Status.INFEASIBLE, str(error))
@@ -235,7 +237,7 @@ class Driver(Generic[Answer]):
         return None
 
     def _confirmed(self, state: State, stop: Stop) -> State:
-        """Let the process confirm its proof, which may change or cancel the stop."""
+        """Let the process confirm its proof, which may change the stop or cancel it."""
         before = self.process.standing
         confirmed = self._guarded(lambda: self.process.confirm(stop))
         if self.stop is stop:

@@ -1,4 +1,4 @@
-"""Other multipliers for the lower bound where the reduced problem's multipliers give none."""
+"""The lower bound, with other multipliers if those of the reduced problem give none."""
 
 from __future__ import annotations
 
@@ -18,22 +18,26 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
-"""Shares of the weight of a regularizer with which multipliers inside its domain are searched, because the
-last is as far inside as the tolerances of masters allow."""
+"""Factors of the regularizer's weight in the search for multipliers inside its domain, in this order because
+a small factor gives multipliers farther inside."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
-"""Shares of inner multipliers, tried in this order because the bound loses as large a share."""
+"""Shares of the inner multipliers in a mixture, tried in this order because the bound loses as large a
+share."""
 _LARGE = 100_000
-"""Entries of the cuts above which prox problems replace linear programmes, because these take longer then."""
+"""Number of entries of the cuts above which prox problems replace linear programmes, because these are then
+slower."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
-"""Prox weights in units of the steepest cut, because the slope of the prox term has to be small."""
+"""Weights of the prox term relative to the steepest cut, tried in this order because a small weight changes
+the solution less."""
 _FLAT = 1e-9
-"""Largest relative residual of a flat combination of slopes, because nnls has fewer exact digits than
-doubles."""
+"""Largest relative residual of a flat combination of slopes, because nnls is less accurate than float64."""
 
 
 class DualSearch(DualFunction):
-    """The lower bound as a function of multipliers, which mixes in others where it is -inf."""
+    """The lower bound as a function of multipliers, which are mixed with other ones where the bound is
+    -inf.
+    """
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
@@ -51,10 +55,10 @@ class DualSearch(DualFunction):
     ) -> DualValue:
         """Return L(multipliers), or L of a mixture if that is -inf; see `__call__` for the parameters.
 
-        For a regularizer that grows linearly, such as a norm, L is finite only for multipliers in a polar
-        set, and solutions lie on its boundary. The multipliers of a reduced problem with half the weight of
-        the regularizer lie well inside. (Where a linear programme would take long, it has a weak prox term.)
-        A small share of them makes the bound finite, and lowers it by about this share.
+        If the regularizer grows linearly, for example a norm, L is finite only in a polar set of multipliers,
+        and solutions lie on its boundary, where rounding errors make L infinite. The multipliers of a reduced
+        problem with half the weight of the regularizer lie well inside. A mixture with a small share of them
+        makes the bound finite, and lowers it by about this share.
         """
         rows = bundle.slopes, bundle.offsets, bundle.blocks
         if self.problem.regularizer.lam > 0.0:
@@ -72,7 +76,9 @@ class DualSearch(DualFunction):
         return found
 
     def _multipliers_inside(self, bundle: Bundle) -> Array | None:
-        """Return multipliers well inside the domain, one per row of the bundle; None if none were found."""
+        """Return multipliers well inside the domain of L, one per row of the bundle; None if none were
+        found.
+        """
         ids, weights = self._inside
         if not ids.size or not np.isin(ids, bundle.ids).all():
             if len(bundle) < self._attempt:
@@ -87,7 +93,7 @@ class DualSearch(DualFunction):
         return inside
 
     def _multipliers_of_less_weight(self, bundle: Bundle) -> Array | None:
-        """Return multipliers that minimise the model with the smallest weight for which there is a minimum.
+        """Return multipliers of the model's minimum with the smallest weight for which it exists.
 
         If the model with nearly the whole weight has no minimum, no smaller weight is tried.
         """
@@ -96,7 +102,7 @@ class DualSearch(DualFunction):
         return next((found for found in others if found is not None), mildest)
 
     def _with_weight(self, bundle: Bundle, part: float) -> Array | None:
-        """Return multipliers that minimise the model with a part of the weight; None without a bound."""
+        """Return multipliers of the model's minimum with `part` of the weight; None if they give no bound."""
         problem: Any = self.problem
         less = problem.regularizer.with_lam(part * problem.regularizer.lam)
         reduced = ReducedProblem(problem.dim, problem.risk.n_blocks, less, problem.simple_set)
@@ -124,9 +130,8 @@ def _mixed(found: DualValue, inside: Array, share: float) -> Array:
 def has_flat_combination(slopes: Any, blocks: Array, free: Array) -> bool:
     """Tell whether some convex combination of rows is flat in the `free` coordinates.
 
-    These have neither a regularizer nor bounds. Cuts with slope zero, such as an infimum, do not count: if
-    only they bounded the model, its minimiser could be any point where another cut is below that infimum,
-    however far away.
+    Free coordinates have neither a regularizer nor bounds. Cuts with slope zero, for example infima, do not
+    count, because a model that only they bound has minimisers that are arbitrarily far away.
     """
     steep = np.flatnonzero(row_sizes(slopes))
     columns, of = dense(slopes[steep][:, free]), blocks[steep]

@@ -1,4 +1,4 @@
-"""Oracles in a solve: time their calls, and combine the images of points on a line."""
+"""Calls of the oracles in a solve: their times, and evaluations on a line by combined images."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 _FAR = 2.0
 """Largest |t| of an extrapolated image z0 + t (z1 - z0), because errors grow with |t|."""
 _DRIFTED = 1e-13
-"""Relative error of a combined image above which it is computed again, because slopes at the point should
-agree to 1e-9 even where scores cancel; a few hundred combinations stay below."""
+"""Relative error above which a combined image is computed again, because slopes at the point should be exact
+to 1e-9 even where scores cancel. A few hundred combinations stay below it."""
 _SHORT = 2e-4
-"""Seconds of a call of a user's oracle below which BLAS keeps one thread, because changing the number of
-threads twice takes 8 microseconds, and such short products gain nothing from threads."""
+"""Seconds below which a user's oracle is called with one thread of BLAS, because changing the number of
+threads twice takes 8 microseconds, and short products are not faster with threads."""
 
 
 class Evaluator(Oracle):
-    """The only caller of the oracles of a problem in a solve."""
+    """All calls of the oracles of a problem in a solve."""
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
         self.combines = True
-        """Whether images of points on a line are combined, which is cheap but changes last bits."""
+        """Whether images on a line are combined: fast, but with other rounding errors than a pass over the
+        data."""
         self.seconds = 0.0
         users = problem.risk.black_box or problem.separators
         self._is_users = bool(users)
@@ -47,7 +48,7 @@ class Evaluator(Oracle):
     def between(self, start: Point, end: Point, t: float, accuracy: float = 0.0) -> Point:
         """Evaluate start + t (end - start), without a pass over the data if the risk has images.
 
-        Each combination adds a rounding error; images with a large one are computed again.
+        Each combination adds a rounding error; an image with a large error is computed again.
         """
         x = start.x + t * (end.x - start.x)
         risk = self.risk
@@ -60,7 +61,7 @@ class Evaluator(Oracle):
         return Point(x, objective, values, image, drift=drift)
 
     def line(self, start: Point, end: Point) -> Line:
-        """Return the objective on the line through two points of a risk with images."""
+        """Return the objective on the line through two points, for a risk with images."""
         assert isinstance(self.risk, ImagedRisk)
         line = self._call(self.risk.line, start.image, end.image)
         return line + self.problem.regularizer.line(start.x, end.x)
@@ -74,7 +75,7 @@ class Evaluator(Oracle):
         return float(bound)
 
     def minimiser(self, quadratic: DiagonalQuadratic) -> Array | None:
-        """Return the minimiser of f(x) + quadratic(x) by a closed form of the risk; None if it gives none."""
+        """Return the minimiser of f(x) + quadratic(x) in closed form; None if the risk has none."""
         risk: Any = self.risk
         x = self._call(risk.minimise_with, quadratic)
         if x is None:
@@ -121,7 +122,7 @@ class Evaluator(Oracle):
 
 
 def _drift(start: Point, end: Point, t: float, x: Array) -> float:
-    """Return a bound of the relative error of a combined image, which grows as the terms cancel."""
+    """Return a bound of the relative error of a combined image; it is large if the terms cancel."""
     if not -_FAR <= t <= _FAR:
         return np.inf
     size = float(np.abs(x).max())

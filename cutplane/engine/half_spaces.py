@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _ROUNDS = 1000
-"""Most half-spaces of a domain that are computed, because most domains need a few."""
+"""Largest number of half-spaces computed for a domain, because most domains need a few."""
 _TRIES = 3
-"""Most oracle calls for a point on a segment, because the new half-spaces find the boundary of X as fast as
-Newton's method."""
+"""Largest number of oracle calls for a point on a segment, because the search converges as fast as Newton's
+method."""
 _BACK = 1e-3
-"""Share of the segment by which a boundary point is drawn back inside, because half-spaces contain a round
-set."""
+"""Share of the segment by which a boundary point is moved inside, because the half-spaces contain points
+outside of a round set."""
 CutOff = Callable[..., HalfSpaces]
-"""A function that calls separation oracles at a point, by default all, and returns their half-spaces."""
+"""A function that calls the given separation oracles at a point, by default all, and returns their
+half-spaces."""
 
 
 def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
-    """Return x projected onto the half-spaces that it violates by no more than a master's tolerance."""
+    """Return x, projected onto the half-spaces that it violates by at most a master's tolerance."""
     rows = np.flatnonzero(bundle.blocks == HALF_SPACE)
     if not rows.size:
         return x
@@ -53,7 +54,9 @@ def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
 
 
 def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces) -> Array:
-    """Return a point of X on the segment, near the boundary of the half-spaces found."""
+    """Return a point of X on the segment, near the boundary of the half-spaces; `inside` after a few
+    tries.
+    """
     x = outside
     for _ in range(_TRIES):
         x = inside + (1.0 - _BACK) * _share_inside(found, inside, x) * (x - inside)
@@ -66,11 +69,12 @@ def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces)
 def point_towards(
     end: Array, inside: Array, height: float, found: HalfSpaces, losses: tuple[float, float]
 ) -> Array | None:
-    """Return the point of the segment to a model's minimiser at which to call the oracle; or None.
+    """Return the point of the segment from `inside` to a model's minimiser at which to call the oracle, or
+    None.
 
-    It is the innermost point whose value is at most the first of `losses` above the minimiser's, or else the
-    second, if this point lies in the half-spaces found. Along the segment the objective falls by `height` and
-    is convex, so that it lies below the chord.
+    Each of `losses` gives the point whose value exceeds the value of the minimiser by at most this loss,
+    because the objective falls by `height` and lies below its chord. The first such point in the half-spaces
+    is returned.
     """
     if not height > 0.0:
         return None
@@ -82,14 +86,14 @@ def point_towards(
 
 
 def _share_inside(found: HalfSpaces, inside: Array, outside: Array) -> float:
-    """Return the share of a segment that lies in half-spaces that its end violates."""
+    """Return the largest share of a segment, from `inside`, that lies in the half-spaces."""
     slack, excess = np.maximum(-found.violations(inside), 0.0), found.violations(outside)
     shares = np.divide(slack, slack + excess, out=np.ones_like(slack), where=excess > 0.0)
     return float(shares.min(initial=1.0))
 
 
 def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) -> tuple[Status, str]:
-    """Return status and reason after a master called a reduced problem infeasible.
+    """Return status and reason if a master calls a reduced problem infeasible.
 
     `rows` is None if a feasible point exists.
     """
@@ -107,7 +111,7 @@ def infeasible_end(problem: Declaration, rows: Bundle | None, stabilized: bool) 
 
 
 def into_domain(problem: Declaration, bundle: Bundle, cut_off: CutOff, x: Array) -> Array:
-    """Return x, or its projection on half-spaces of the domain, added until none cuts the projection off."""
+    """Return x, or its projection on half-spaces of the domain, of which as many are added as needed."""
     domain = problem.risk.domain
     separators = () if domain is None else domain.parts[1]
     if not separators:

@@ -26,15 +26,15 @@ class Record(NamedTuple):
     iteration : int
         0 is the evaluation of the first point.
     lower_bound, upper_bound : float
-        Both certified; monotone over the iterations.
+        The certified bounds; they never become worse.
     n_cuts : int
         Rows kept in the bundle: cuts and half-spaces.
     step : str
-        The kind of step: "cut", "serious", "null", "level", "separation".
+        The kind of step, for example "cut", "serious", "null", "level", "separation".
     oracle_calls : int
-        Queries of the risk so far: a value with a subgradient each.
+        Number of queries of the risk so far, each for a value and a subgradient.
     separations : int
-        Queries of the separation oracles so far.
+        Number of queries of the separation oracles so far.
     oracle_seconds, master_seconds, other_seconds : float
         Time of this iteration in the oracles, in the masters (with the solver of the certificate, if it needs
         one), and in the engine itself.
@@ -45,8 +45,8 @@ class Record(NamedTuple):
     scale : float
         The largest absolute objective so far, to which the gap is relative if the objective is near zero.
     compiled : float
-        Seconds since the start in which numba compiled or loaded routines. They are part of no other time,
-        and no time limit counts them.
+        Seconds since the start in which numba compiled or loaded routines. These seconds are not in the other
+        times, and do not count for time limits.
     """
 
     iteration: int
@@ -95,7 +95,7 @@ class History:
         return np.array([getattr(record, name) for record in self._records])
 
     def ending(self, lower: float) -> History:
-        """Return the history with the result's lower bound in the last record, but never decreasing."""
+        """Return the history with the result's lower bound in the last record, unless it would decrease."""
         if not self._records or lower == -np.inf:
             return self
         *before, last = self._records
@@ -146,7 +146,7 @@ class Mark(NamedTuple):
     kind : str
         "model", "prox" (centre and minimiser; the weight), "level" (centre and projection; the level),
         "search" (both ends of a line search, and the point found), "vertex" (the minimiser of the linearised
-        objective, and the point of tangency), or another word of a method.
+        objective, and the point of tangency), or another word that a method chooses.
     points : tuple of ndarray of shape (dim,)
     value : float or None
     """

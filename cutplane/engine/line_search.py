@@ -1,4 +1,4 @@
-"""Minimisation of a convex function of one variable, exactly where its pieces are given."""
+"""Minimisation of a convex function of one variable; exact if its pieces are given."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, quadratic_line
 
 _MAX_EVALUATIONS = 100
-"""Most evaluations, because bisection alone reaches all digits with fewer."""
+"""Largest number of evaluations, because bisection alone finds all digits with fewer."""
 _FAR = 1e12
-"""Step length that counts as infinite, because phi then decreases without bound."""
+"""Step length that counts as infinite, because phi still decreases there."""
 _DEVIATIONS = 2.5
-"""Standard deviations of an estimated slope on each side of zero, because the exact zero nearly surely lies
+"""Number of standard deviations on each side of an estimated slope, because the exact slope is almost surely
 between."""
 _CLOSE = 1e-6
-"""Relative length of a Newton step after which the search ends, because the next one is about its square."""
+"""Relative length of a Newton step after which the search ends, because the next step is about its square."""
 _FEW = 8
-"""Newton steps after which the search ends when a step gains no more than rounding, because later ones gain
-no more either."""
+"""Number of Newton steps after which a gain within rounding errors ends the search, because later steps gain
+no more."""
 _NOTHING = PiecewiseLinear(0.0, 0.0, NO_KINKS, NO_KINKS)
 
 
@@ -31,11 +31,11 @@ def minimise_on_line(line: Line, limit: float) -> float:
     * a derivative: its zero is computed in time linear in the number of kinks, without an evaluation;
     * Newton derivatives: Newton steps kept in a bracket, each to the zero of the model with a parabola for
       the smooth part and exact kinks, to a relative accuracy of 1e-10 of t;
-    * kinks: the median of the remaining ones is tested until the derivative is affine on the bracket;
-    * none: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
+    * kinks: the median of the kinks in the bracket is tested, until the derivative is affine on the bracket;
+    * neither: the zero of the derivative is bracketed, then found by secant steps (Illinois), with bisection
       after a step that did not halve the bracket, to a relative accuracy of 1e-10 of t, or rounding of phi.
 
-    Where phi decreases without bound the step is finite.
+    If phi decreases without bound, a finite step is returned.
 
     Parameters
     ----------

@@ -32,20 +32,20 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
-"""Iterations without progress, or audits that do not close the gap, after which a run has stalled, because
-rounding errors may cause a few."""
+"""Number of iterations without progress, or of audits that do not close the gap, after which a run has
+stalled, because rounding errors may cause a few."""
 _FEW_CALLS = 100
-"""Oracle calls below which no advice is given, because the solve ends before the user has read it."""
+"""Number of oracle calls below which no advice is given, because the solve is fast enough."""
 _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET
-"""Statuses after which the best point is evaluated again, because the oracles work and there is time."""
+"""Statuses after which the best point is evaluated again, because the oracles work and time remains."""
 
 
 class MethodProcess:
-    """Evaluates the first point, x0 projected or a `Point`, then does steps of the method.
+    """Evaluate the first point, x0 projected or a `Point`, then call steps of the method.
 
-    The problem of the run may be `user`'s in other variables, by a `change`; points, marks and the result are
-    in the user's variables. With `probes`, a black box is called a few more times before the status is
-    OPTIMAL. The cuts of `warm_start` are reused where they are valid.
+    The problem of the run may be the problem `user` after a `change` of variables; points, marks and the
+    result are in the user's variables. With `probes`, a black box is called a few more times before the
+    status is OPTIMAL. The cuts of `warm_start` are reused where they are valid.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class MethodProcess:
 
     @property
     def started(self) -> bool:
-        """Whether a first point was evaluated, so that there is a result to return."""
+        """Whether a first point was evaluated, so that there is a result."""
         return hasattr(self.run, "first")
 
     @property
     def standing(self) -> Standing:
-        """Bounds, counts and seconds; best point and marks in the user's variables."""
+        """Bounds, counts and seconds; the best point and marks in the user's variables."""
         run, x, marks = self.run, None if self.run.best is None else self.run.best.x, self.run.marks
         if self.change is not None:
             outward = self.change.outward
@@ -127,7 +127,7 @@ class MethodProcess:
         return Turn(step.kind, Stop(Status.STALLED, "; ".join(filter(None, [reason, self._last_note]))))
 
     def confirm(self, stop: Stop) -> Stop | None:
-        """Confirm the proof by counted calls of the oracle; None if the gap is open again."""
+        """Confirm the proof by further calls of the oracle; return None if the gap is open again."""
         run = self.run
         if self.warm_start is not None and self._unconfirmed:
             confirm_origin(run, self.warm_start.certificate, self._unconfirmed)
@@ -164,7 +164,7 @@ class MethodProcess:
         return Stop(Status.STALLED, reason)
 
     def _best(self) -> Point | None:
-        """Return the best point, evaluated at its rounding in the user's variables."""
+        """Return the best point, evaluated after rounding in the user's variables."""
         best = self.run.best
         if best is None or self.change is None:
             return best
@@ -176,8 +176,8 @@ class MethodProcess:
     def result(self, stop: Stop, history: History) -> Result:
         """Return the best point, the bounds and their proof.
 
-        The bounds of a user's method are recomputed from its multipliers and the oracles, because it may
-        change any number of the run.
+        The bounds of a user's method are computed again from its multipliers and the oracles, because such a
+        method may change any attribute of the run.
         """
         run = self.run
         if stop.status is not Status.OPTIMAL and self.method_state is not None:
@@ -226,9 +226,9 @@ class MethodProcess:
         )
 
     def _true_lower(self) -> float:
-        """Return the lower bound that the rows of the certificate prove, which have no aggregates.
+        """Return the lower bound that the rows of the certificate prove, which has no aggregates.
 
-        Intervals of free coordinates that follow from other rows are not used.
+        Intervals of free coordinates that other rows imply are not used.
         """
         run = self.run
         if run.lower == -math.inf or run.dual.simple is None:
@@ -242,7 +242,9 @@ class MethodProcess:
         return min(run.lower, DualFunction(self.problem)(*given, run.upper, reach=reach).value)
 
     def _first(self) -> Point:
-        """Evaluate the first point; if the objective is inf at a default one, solve for a finite one."""
+        """Evaluate the first point, or a finite one by a solver if x0 is not given and the objective is
+        inf.
+        """
         run, problem = self.run, self.problem
         pieces = problem.risk, problem.active_regularizer
         if isinstance(self.x0, Point):

@@ -39,12 +39,12 @@ _RULES = {"max_iter", "stop", "time_limit", "tol", "tol_abs"}
 _SHOWN = {"callback", "log", "progress"}
 _TAKEN = {*_RULES, *_SHOWN, "backend", "max_cuts", "method", "probes", "warm_start", "x0"}
 _AIMS = 0.9, 0.05, 0.005
-"""Shares of the tolerance that a follower must reach, in this order because its estimate of the gap is no
-proof; a margin of a tenth was enough at all weights of twelve paths."""
+"""Shares of the tolerance that a follower must reach, in this order because its estimate of the gap is not a
+proof; a margin of a tenth was sufficient for all weights of twelve paths."""
 
 
 class Results(Generic[R]):
-    """A sequence of results; a subclass has `results` and `to_frame`."""
+    """A sequence of results; a subclass implements `results` and `to_frame`."""
 
     results: tuple[R, ...]
 
@@ -143,9 +143,9 @@ def follow(problem: Any, lams: Sequence[float] | Array, method: Method, options:
 def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any]) -> Iterator[Result]:
     """Yield the result for each weight.
 
-    The follower of the method, if it has one, proposes points and multipliers, and this function proves their
-    bounds. Without a follower, or if a bound misses the tolerance, the weight is solved from the cuts of the
-    weight before.
+    The method's follower, if there is one, proposes points and multipliers, whose bounds are proven here.
+    Without a follower, or if the gap exceeds the tolerance, the problem is solved from the cuts of the
+    previous weight.
     """
     begin = {name: options[name] for name in ("warm_start", "x0") if name in options}
     rest = {name: value for name, value in options.items() if name not in begin}
@@ -162,9 +162,9 @@ def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any])
 def _leader(
     problem: Declaration, method: Method, options: dict[str, Any]
 ) -> Callable[[Declaration], Result | None] | None:
-    """Return a function that solves the next weight by the method's follower, or returns None if unproven.
+    """Return a function that solves the next weight by the method's follower; it returns None if it fails.
 
-    Return None if the method has no follower for the problem, or options forbid it.
+    Return None if the method has no follower for the problem, or the options exclude it.
     """
     from cutplane.engine.driver import Driver
     from cutplane.engine.method_process import MethodProcess
@@ -211,7 +211,7 @@ def _leader(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Following(Method):
-    """Evaluates the solutions of a follower, and adds the cuts of its multipliers, which prove the bounds."""
+    """A method that evaluates the solutions of a follower, and adds the cuts of its multipliers."""
 
     follower: Follower
     leader: Method
@@ -225,7 +225,7 @@ class _Following(Method):
         return f"{self.leader!r}, along the path"
 
     def step(self, run: Run, state: int | None) -> Step:
-        """Let the follower solve the problem, more accurately each time, and prove its bounds."""
+        """Let the follower solve the problem, with increasing accuracy, and prove its bounds."""
         attempts = state or 0
         aim = _AIMS[attempts]
         found = self.follower.solve(run.problem, lambda objective: aim * run.tolerance(objective))
@@ -240,22 +240,23 @@ class _Following(Method):
 class ExactPath:
     """The solutions for every weight in a range, a piecewise linear function.
 
-    With an l1 norm they are piecewise linear in the weight, with a squared norm, of `L2` or a kernel machine,
-    in its inverse. ``path(lam)`` is the solution at any weight from the last knot on.
+    With an l1 norm they are piecewise linear in the weight; with a squared norm (`L2` or a kernel machine),
+    in its inverse. ``path(lam)`` is the solution at a weight at or above the last knot.
 
     Attributes
     ----------
     knots : ndarray of shape (K,)
-        The weights where the pieces meet, decreasing: from the least weight at which all coordinates with a
-        cost are zero, or above which no multiplier changes, to the end. Where solutions are not unique, two
-        knots may have the same weight.
+        The weights where the pieces meet, decreasing. The first one is the least weight at which all
+        coordinates with a cost are zero, or above which no multiplier changes. If solutions are not unique,
+        two knots may have the same weight.
     points : csr_array of shape (K, dim)
         The solution at each knot.
     events : tuple of str
-        The event at each knot. With an l1 norm, "joins 3" and "leaves 3" are about coordinate 3, and "crosses
-        7" about example 7, whose prediction enters another piece of its loss. With a squared norm, "joins 3"
-        and "leaves 3" are about example 3, whose prediction reaches a kink of its loss or leaves it; "ties"
-        marks a new solution, a little below a weight with many events, from which the path continues.
+        The event at each knot. With an l1 norm, coordinate 3 becomes nonzero at "joins 3" and zero at "leaves
+        3", and the prediction of example 7 enters another piece of its loss at "crosses 7". With a squared
+        norm, the prediction of example 3 reaches a kink of its loss at "joins 3" and departs from it at
+        "leaves 3". At "ties" the path continues from a new solution, a little below a weight with many
+        events.
     result : Result
         The solve that ended at the last knot, with its certificate.
     """
@@ -357,7 +358,7 @@ def follow_exactly(problem: Any, method: Method, end: Any, options: Mapping[str,
     shown = {name: options[name] for name in ("callback", "progress", "log") if name in options}
     rest = {name: value for name, value in options.items() if name not in shown}
     given = problem.regularized_by(g)
-    given.as_given = True  # knots and bounds of the state are in its variables
+    given.as_given = True  # the knots and bounds of the state are in these variables
     driver = given.iterate(method, **rest)
     result = driver.run(**shown)
     state = driver.method_state

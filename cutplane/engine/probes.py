@@ -1,4 +1,4 @@
-"""A few more calls of black boxes and users' pieces before the status is OPTIMAL."""
+"""Further calls of black boxes and of users' pieces before the status is OPTIMAL."""
 
 from __future__ import annotations
 
@@ -24,41 +24,47 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _FEWEST, _SHARE = 4, 20
-"""Fewest probes, and calls of the oracle per further probe, because probes should cost little."""
+"""Least number of probes, and calls of the oracle per additional probe, because probes should cost little."""
 _MOST = 200
-"""Most cuts, and points, of the bundle that are compared, because each cut is compared with each point."""
+"""Largest number of cuts and of points of the bundle that are compared, because each cut is compared with
+each point."""
 _STEP = 1e-3
-"""Distance between the points of a pair, relative to the reach of the run, because an error of a slope shows
-if it exceeds the curvature over this distance and the errors of values divided by it, 1e-4."""
+"""Distance of the two points of a pair, relative to the reach of the run, because an error of a slope is
+detected if it exceeds the change of the slope over this distance, and the rounding errors of values divided
+by it."""
 _THERE = 0.7
-"""Share of one of two opposite projections in a probed point, because at a bound one of them leads inside, so
-that every coordinate that can change does."""
+"""Weight of the first of two opposite projections in their mean, because at a bound only one of them points
+inside, and then every coordinate that can change does."""
 _NOWHERE, _FEW = 1e-6, 2
-"""Share of the set that a run has covered, and count of its points, up to which the whole set is probed,
-because a wrong slope of zero stops a method at its first point."""
+"""Share of the set, and number of points, up to which a run counts as short and the whole set is probed,
+because a wrong slope of zero ends a run at its first point."""
 _COPIED = 2**22
-"""Entries of cuts or points that are copied at a time, because memory may not hold a copy of all."""
+"""Number of entries of cuts or points that are copied at a time, because a copy of all may not fit into
+memory."""
 _WAYS = 4
-"""Points, and directions of each kind, because a hundred calls cost as much as a few iterations."""
+"""Number of points, and of directions of each kind, because a hundred calls cost as much as a few
+iterations."""
 _SHORTEST = 12
-"""Halvings of a step that leaves the set, because an error of the set by 1e-3 of its size should show."""
+"""Number of halvings of a step that leaves the set, because an error of 1e-3 of the set's size should be
+detected."""
 _DIFFERENCE = 1e-6
-"""Step of a central difference, relative to the point, because its best size is the third root of
-rounding."""
+"""Step of a central difference, relative to the point, because the cube root of the rounding error is the
+best size."""
 _FAR = 1e6
-"""Multiple of the reach of the run that lies outside of a bounded set, because a run covers a larger
-share."""
+"""Multiple of the reach of a run that lies outside of a bounded set, because a run covers a larger share of
+it."""
 _CHECK = "Check the set with cutplane.testing.check_set."
 
 
 def probe(run: Run) -> int:
-    """Search for a contradiction in the answers of a black box: the recorded ones and a few new ones.
+    """Search for a contradiction between answers of a black box, recorded ones and a few new ones.
 
-    The oracle is called again at the best point, where it must give the same value. It is called at a far
-    point, ten times as far from the best one as the run has been, if the set is bounded, and else close to
-    the best one. Where all slopes are zero in some coordinates, it is called at a point that differs in these
-    alone. It is called at pairs of points close together, where slopes are difference quotients. There are
-    1/20 as many calls as in the run, but at least 4. Then every cut is compared with every value.
+    The oracle is called at the best point, where it must give the same value again. It is called at a far
+    point if the set is bounded, ten times as far from the best point as the run has been, otherwise at a
+    point close to the best one. If all slopes are zero in some coordinates, it is called at a point that
+    differs only in these. It is called at pairs of close points, because slopes must agree with difference
+    quotients. There are 1/20 as many calls as in the run, but at least 4. Then every cut is compared with
+    every value.
 
     Return the number of calls; raise `OracleError` if answers contradict one another.
     """
@@ -71,7 +77,7 @@ def probe(run: Run) -> int:
     bounded, best = run.problem.simple_set.bounded, run.best.x
     known.add(evaluate(known.far() if bounded else best + _STEP * (known.elsewhere() - best)))
     flat = ~known.steep()
-    if flat.any():  # a coordinate that the oracle's slope omits never changes
+    if flat.any():  # if the oracle's slope omits a coordinate, it never changes
         known.add(evaluate(run.problem.into_simple_set(np.where(flat, known.elsewhere(), run.best.x))))
     while known.calls < count:
         end, share = known.elsewhere(), known.rng.uniform(0.2, 0.8)
@@ -94,7 +100,7 @@ def _again(run: Run, point: Point) -> Point:
 
 
 class _ProbedPoints:
-    """Evaluated points, the last ones of a run and new ones, and random points of the set."""
+    """Evaluated points (the last ones of a run, and new ones), and random points of the set."""
 
     def __init__(self, run: Run):
         assert run.best is not None
@@ -137,7 +143,7 @@ class _ProbedPoints:
         return self.centre + self.rng.uniform(0.5, 1.0) * (end - self.centre)
 
     def elsewhere(self) -> Array:
-        """Draw a point of the simple set, about as far from the best one as the run has been."""
+        """Draw a point of the simple set, about as far from the best point as the run has been."""
         step = self.reach * self.rng.standard_normal(self.centre.size)
         there, back = (self.run.problem.into_simple_set(self.centre + sign * step) for sign in (1.0, -1.0))
         return _THERE * there + (1.0 - _THERE) * back
@@ -155,7 +161,7 @@ class _ProbedPoints:
             check_cuts(run.problem, own, lambda row: self.new[row // n_blocks].x, X, values, noise)
 
         check(np.array([point.x for point in self.new]), np.array([point.values for point in self.new]))
-        if offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value at the query
+        if offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value
             return
         step = max(1, _COPIED // self.centre.size)
         for begin in range(0, len(self.queries), step):
@@ -172,10 +178,10 @@ def probe_pieces(run: Run) -> None:
     """Search for a contradiction in the answers of a set or a regularizer that a user wrote.
 
     `violation` defines the set, and `value` the regularizer. They are tested at points of the set: the best
-    one, a few queries, projections of points outside, and the ends of steps from these that stay in the set.
-    The projection must not change these points, and none of them may be nearer to a point than its
-    projection. Every lower bound relies on the least g(x) + <v, x> over the set: it may not be above the
-    value at one of these points, for the slope v of the proof and for the v that each of them minimises.
+    point, a few queries, projections of points outside, and the ends of steps from these points that stay in
+    the set. The projection must not change them, and the projection of a point must be nearer to it than all
+    others. The minimum of g(x) + <v, x> over the set, on which lower bounds rely, must not exceed the value
+    at any of them, for the slope v of the proof and for slopes v that each of them minimises.
 
     Raise `OracleError` if answers contradict one another.
     """
@@ -204,7 +210,7 @@ class _Probe:
         self.reach = apart or float(np.abs(x).max()) or 1.0
 
     def compare(self) -> None:
-        """Compare projections and least values with points of the set."""
+        """Compare projections and minima with points of the set."""
         self._check_inside(self.best, f"The best point {show(self.best)} of")
         least = self.dual.least(self.v)
         base = self.best if least.x is None or not self._is_inside(least.x, FEASIBLE) else least.x
@@ -215,7 +221,7 @@ class _Probe:
         pairs = [(x, self._projected(x)) for x in outside] if self.project is not None else []
         self.known += [base, *(nearest for _, nearest in pairs)]
         ends = self.X0.bounded is not True or not self._is_inside(self.best + _FAR * self.reach, INSIDE)
-        ways = self._ways(base, down) if ends else []  # some users' `violation` returns 0 everywhere
+        ways = self._ways(base, down) if ends else []  # a wrong `violation` may return 0 everywhere
         pushed = [end for way in ways if (end := self._pushed(base, way)) is not None]
         for y in self.known + pushed:
             self._compare_projections(pairs, y)
@@ -231,7 +237,7 @@ class _Probe:
         return self.rng.standard_normal((_WAYS, self.best.size))
 
     def _slope(self, x: Array) -> Array:
-        """Return a subgradient of g at x, by differences if g implements none."""
+        """Return a subgradient of g at x, by differences if g has none."""
         gradient = ability(self.g, Capability.SUBGRADIENT)
         if gradient is not None:
             return np.asarray(gradient(x.copy()), dtype=np.float64)
@@ -245,7 +251,7 @@ class _Probe:
         return np.where(np.isfinite(slope), slope, 0.0)
 
     def _projected(self, x: Array) -> Array:
-        """Return the projection of x, which must be in the set."""
+        """Return the projection of x; raise `OracleError` if it is not in the set."""
         assert self.project is not None
         nearest = np.array(self.project(x.copy()), dtype=np.float64)
         self._check_inside(nearest, f"The projection {show(nearest)} of x = {show(x)} on")
@@ -258,7 +264,7 @@ class _Probe:
             )
 
     def _ways(self, base: Array, down: Array) -> list[Array]:
-        """Return steps from a point: downhill, along coordinates, to other points, back, and random ones."""
+        """Return steps from a point: downhill, along axes, to other points, backwards, and random ones."""
         steepest = np.argsort(-np.abs(down))[:_WAYS]
         axes = [np.where(np.arange(down.size) == j, down, 0.0) for j in steepest]
         apart = [point - base for point in self.known if (point != base).any()][-_WAYS:]

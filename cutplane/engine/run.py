@@ -1,4 +1,4 @@
-"""One run of a method on a problem: all operations that methods use."""
+"""One run of a method on a problem: all operations that methods may call."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _PATIENCE = 200, 10
-"""Most halvings of the distance to a finite objective, and tries at each length, because the objective may be
-finite only nearby."""
+"""Largest number of halvings of the distance to a finite point, and tries at each distance, because the
+objective may be finite only close to this point."""
 _SHARE = 0.1
-"""Error of an on-demand answer relative to the gap, because cuts should be useful."""
+"""Error allowed in an on-demand answer, relative to the gap, because a larger error makes the cut useless."""
 _CALLS, _FLAT = 3, 0.2
-"""Most calls on a ray, and the share of the first slope at which they end, because each costs an
-iteration."""
+"""Largest number of calls on a ray, and the share of the first slope at which the search ends, because each
+call costs as much as an iteration."""
 _NOISE = 1e-13
-"""Relative increase of the objective, or of a row at a point, that is no progress, because it may be a
+"""Relative increase of the objective, or of a row at a point, that counts as no progress, because it may be a
 rounding error."""
 _NEARLY = 0.9
-"""Share of the tolerance that a point may use which closes the gap, because the bound is rounded down."""
+"""Share of the tolerance within which a point may close the gap, because the bound is rounded down."""
 _JUMP = 1e-3
-"""Largest jump, relative to the computed terms, that may be rounding, because functions that are not convex
-jump more."""
+"""Largest jump, relative to the computed terms, that may be a rounding error, because functions that are not
+convex jump more."""
 _DIVERGED = 1e15
-"""Multiple of the first objective below zero that counts as unbounded, because all digits are used up."""
+"""Multiple of the first objective; a problem whose objective is lower than minus this counts as unbounded,
+because all digits are then lost."""
 
 
 @dataclass(eq=False)
@@ -77,10 +78,10 @@ class Tangent(NamedTuple):
 class Run(Bounds):
     """The state of one solve: methods evaluate points and add cuts through it; the driver reads the bounds.
 
-    `tol` and `tol_abs` are the gap to reach, `last` is the solution of the last reduced problem, and
-    `set_multipliers` are the multipliers of the simple set's rows in it, if the master returns them. With
-    `exact`, reduced problems are solved as exactly as possible, because iterations changed nothing; `moved`
-    tells whether the iteration changed a bound, or the model at its minimiser.
+    `tol` and `tol_abs` are the relative and the absolute tolerance. `last` is the solution of the last
+    reduced problem, with the multipliers `set_multipliers` of the simple set's rows, if the master returns
+    them. With `exact`, reduced problems are solved as exactly as possible, because the last iteration changed
+    nothing. `moved` tells whether this iteration changed a bound, or the model at its minimiser.
     """
 
     first: Point
@@ -103,7 +104,7 @@ class Run(Bounds):
         self.bundle = Bundle(problem.dim, problem.risk.n_blocks, max_cuts)
         self.solver = ReducedSolver(problem.reduced, backend, method.stabilizations)
         self.dual = DualSearch(problem)
-        self.inner: Point | None = None  # the first feasible point: a better one may lie on the boundary
+        self.inner: Point | None = None  # the first feasible point, which may be interior
         self._farthest = problem.reduced.scale
         self._projects = offers(problem.simple_set, Capability.PROJECTION)
         self._extent = 0.0  # the largest coordinate of the points that were cut off
@@ -136,15 +137,16 @@ class Run(Bounds):
         return max(max(self.tol, EPS) * size, self.tol_abs)
 
     def evaluate_best_again(self) -> None:
-        """Evaluate the best point again if its image was combined from others, which adds rounding errors."""
+        """Evaluate the best point again if its image was combined, because this adds rounding errors."""
         best = self.best
         if best is not None and best.image is not None and best.drift > EPS:
             self.replace_best(self.evaluator.point(best.x))
 
     def natural_weight(self, point: Point) -> float:
-        """Return a prox weight in the units of the problem: size of the slope over size of the point.
+        """Return a prox weight in the units of the problem: the norm of the slope divided by the norm of the
+        point.
 
-        The size of a point at zero is 1, or the size of the simple set if that is smaller.
+        The divisor is at least 1, or the size of the simple set if that is smaller.
         """
         steepness = float(norm(self.evaluator.slopes(point).sum(axis=0))) or 1.0
         return steepness / max(float(norm(point.x)), min(1.0, self.problem.reduced.largest or 1.0))
@@ -152,8 +154,8 @@ class Run(Bounds):
     def reduced(self, stabilization: Stabilization = None, max_age: int | None = None) -> Reduced:
         """Solve the reduced problem; its multipliers give a lower bound for any stabilisation.
 
-        A weak prox term is added if it is unbounded below, or bounded only by the infima of the blocks.
-        Half-spaces whose multipliers have been zero for more than `max_age` solves are dropped.
+        A weak prox term is added if the problem is unbounded below, or bounded only by the infima of the
+        blocks. Half-spaces whose multipliers have been zero for more than `max_age` solves are dropped.
         """
         if not self.bundle.has_cuts():
             raise Ended(Status.STALLED, "no block of the risk could be evaluated at any point")
@@ -182,7 +184,7 @@ class Run(Bounds):
             self.mark("level", stabilization.centre, found.x, value=stabilization.level)
         else:
             self.mark("model", found.x)
-        if max_age is not None and self.moved:  # else the same rows might be dropped and added for ever
+        if max_age is not None and self.moved:  # otherwise the same rows could be dropped and added for ever
             self.proof = self.bundle.pinned(self.proof)
             self.bundle.drop_idle(max_age)
         return found
@@ -190,7 +192,7 @@ class Run(Bounds):
     def _solve(self, stabilization: Stabilization) -> tuple[MasterStatus, Array | None]:
         """Solve the reduced problem by the masters; reject a minimiser far above the best point."""
         problem, bundle, gap = self.problem, self.bundle, self.upper - self.lower
-        share = 1e-2 if stabilization is None else 1e-6  # a step predicts less decrease than the gap
+        share = 1e-2 if stabilization is None else 1e-6  # a stabilised step gains less than the gap
         accuracy = share * gap if math.isfinite(gap) and not self.exact else 0.0
 
         def complaint(solution: MasterSolution) -> str | None:
@@ -221,13 +223,13 @@ class Run(Bounds):
     ) -> DualValue:
         """Raise the lower bound to L(multipliers) if that is better; return L(multipliers).
 
-        `set_multipliers`, of the rows of the simple set, may make a solve unnecessary. L may be -inf if it is
-        at most `known`.
+        `set_multipliers`, of the rows of the simple set, can save a solve. A value of L of at most `known`
+        may be returned as -inf.
         """
         reach = 0.0
         if hasattr(self, "first"):
             last = 0.0 if self.last is None else float(np.abs(self.last.x).max())
-            reach = REACH * max(self.anchor.extent, last)  # the next best point may lie at the minimiser
+            reach = REACH * max(self.anchor.extent, last)  # the next best point may be the minimiser
         rows = self.bundle, multipliers, self.upper, set_multipliers, reach, known
         evaluate = self.dual.evaluate
         dual = self.timed(evaluate, *rows, master=True) if self.dual.calls_solver else evaluate(*rows)
@@ -238,7 +240,7 @@ class Run(Bounds):
 
     @property
     def anchor(self) -> Point:
-        """The best point, or the first one as long as no feasible point was found."""
+        """The best point, or the first point if no feasible point was found yet."""
         return self.best if self.best is not None else self.first
 
     def query(self, x: Array) -> Point:
@@ -274,17 +276,17 @@ class Run(Bounds):
         return self.offer(point if inside else replace(point, feasible=False))
 
     def cut_off(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
-        """Call separation oracles at x, by default all, and add their half-spaces; none if x is inside."""
+        """Call the given separation oracles at x, by default all, and add the half-spaces that cut x off."""
         half_spaces = self.evaluator.separate(x, separators)
         if half_spaces:
             self.add_half_spaces(x, half_spaces)
         return half_spaces
 
     def evaluate_relaxed(self, reduced: Reduced) -> Point | None:
-        """Evaluate the minimiser of a relaxation; if it is cut off, return None, and evaluate one nearby.
+        """Evaluate the minimiser of a relaxation; if it is cut off, evaluate a nearby point and return None.
 
-        The nearby point gives an upper bound. If no oracle proposes one, it lies on the segment to the first
-        feasible point, and is evaluated only where it can close the gap, or halve it.
+        The nearby point gives an upper bound. If no oracle proposes one, it is chosen on the segment to the
+        first feasible point, and evaluated only if it can close the gap, or halve it.
         """
         if not (found := self.cut_off(reduced.x)):
             return self._evaluated(reduced.x)
@@ -299,7 +301,7 @@ class Run(Bounds):
         return None
 
     def visit(self, x: Array, accuracy: float | None = None) -> Point:
-        """Evaluate at x, a point of X, even if the objective is inf there."""
+        """Evaluate at a point x of X, even if the objective is inf there."""
         return self.offer(self.evaluator.point(x, self._accuracy if accuracy is None else accuracy))
 
     def between(self, start: Point, end: Point, t: float) -> Point:
@@ -309,8 +311,8 @@ class Run(Bounds):
     def line_search(self, start: Point, end: Point) -> Point:
         """Return the best point on the ray from start through end (the segment, if X is not the whole space).
 
-        A risk with images needs no pass over the data. Another risk, or one whose lines are costly, is
-        evaluated at a few points of the segment, and every answer is kept as a cut.
+        A risk with images needs no pass over the data. If the risk has no images, or its lines are costly, it
+        is evaluated at a few points of the segment, and every answer is kept as a cut.
         """
         found = self._on_line(start, end, math.inf if self.problem.is_unconstrained else 1.0)
         if found is None:
@@ -329,9 +331,9 @@ class Run(Bounds):
     ) -> tuple[float, Point]:
         """Return t in [0, 1] and the evaluated point start + t (end - start) with the least objective.
 
-        If the risk has no images, or its lines are costly, it is the first point found that is no higher than
-        the start and whose slope is at most `flat` times the slope there. `accuracy` is passed to a risk with
-        on-demand accuracy.
+        If the risk has no images, or its lines are costly, the search ends at the first point whose objective
+        is at most the objective at the start, and whose slope is at most `flat` times the first slope.
+        `accuracy` is passed to a risk with on-demand accuracy.
         """
         if (found := self._on_line(start, end, 1.0)) is not None:
             return found
@@ -339,7 +341,7 @@ class Run(Bounds):
         return t, visited[t]
 
     def _on_line(self, start: Point, end: Point, limit: float) -> tuple[float, Point] | None:
-        """Return t in [0, limit] and the best point, from the images of both ends; None if that is costly."""
+        """Return t in [0, limit] and the best point, from the images of both ends; None if this is costly."""
         line = self.evaluator.line(start, end) if self.evaluator.imaged else None
         if line is None or line.costly:
             return None
@@ -349,7 +351,7 @@ class Run(Bounds):
     def _by_calls(
         self, start: Point, end: Point, flat: float, calls: float = math.inf, accuracy: float | None = None
     ) -> tuple[float, dict[float, Point]]:
-        """Return t in [0, 1], and all points evaluated, until the slope is flat or the calls are used up."""
+        """Return t in [0, 1], and all evaluated points; end if the slope is flat or after `calls` calls."""
         direction = end.x - start.x
         regularizer = self.problem.regularizer.line(start.x, end.x)
         highest = start.objective + _NOISE * abs(start.objective)
@@ -371,17 +373,17 @@ class Run(Bounds):
             slope = slope_at(t)
             enough = abs(slope) <= flat * abs(first) and visited[t].objective <= highest
             if enough or len(visited) >= 2 + calls:
-                return 0.0, 0.0  # without a slope the search ends
+                return 0.0, 0.0  # the search ends, because there is no slope
             return visited[t].objective, slope
 
         return minimise_on_line(Line(evaluate), 1.0), visited
 
     def mark(self, kind: str, *points: Array, value: float | None = None) -> None:
-        """Add a `Mark` to be drawn for this iteration; the run marks its operations itself."""
+        """Add a `Mark` to be drawn for this iteration; operations of the run add their marks themselves."""
         self.marks.append(Mark(kind, points, value))
 
     def add_cut(self, point: Point) -> list[int]:
-        """Add the cuts of the risk at an evaluated point: one per block, or, with room, one per piece.
+        """Add the cuts of the risk at an evaluated point: one per block, or one per piece if there is room.
 
         Return for each block the row of the bundle with the highest of them at the point.
         """
@@ -408,7 +410,7 @@ class Run(Bounds):
         """Add the cut at an evaluated point, and its lower bound; return its slope and its minimiser over X0.
 
         With a `share` below 1, the bound combines this share of the cut with the infimum of the risk. The set
-        is called once, for the bound and the minimiser; its time counts as an oracle's.
+        is called once for both the bound and the minimiser; its time counts as the oracle's.
         """
         rows = self.add_cut(point)
         known = self.bundle.queries == TRIVIAL
@@ -436,7 +438,7 @@ class Run(Bounds):
         return self.evaluator.slopes(point)
 
     def timed(self, function: Any, *arguments: Any, queries: int = 0, master: bool = False) -> Any:
-        """Call a function; count its time as the oracle's, with so many queries, or as the master's."""
+        """Call a function; count its time as the oracle's, with a number of queries, or as the master's."""
         began = clock()
         self.evaluator.calls += queries
         try:
@@ -445,7 +447,7 @@ class Run(Bounds):
             (self.solver if master else self.evaluator).seconds += clock() - began
 
     def call(self, piece: Any, function: Any, *arguments: Any, queries: int = 0) -> Any:
-        """Call a function of a user's piece as an oracle; name the piece in its errors."""
+        """Call a function of a user's piece as an oracle; its errors name the piece."""
         try:
             return self.timed(function, *arguments, queries=queries)
         except CutplaneError:
@@ -462,7 +464,7 @@ class Run(Bounds):
     ) -> float:
         """Add the cuts, one per block, that multipliers of the examples define, and their lower bound.
 
-        If a cut is not flat in a free coordinate, it gives no bound alone, and the reduced problem is solved.
+        A cut that is not flat in a free coordinate gives no bound alone; the reduced problem is then solved.
         Return the bound. `cut` (slopes, offsets) and `least` (inner minimum) may be given if already
         computed.
         """
@@ -494,20 +496,21 @@ class Run(Bounds):
         self._extend(x, half_spaces.normals, -half_spaces.offsets, [HALF_SPACE] * len(half_spaces))
 
     def terms(self) -> float:
-        """Return the size of the terms of answers: slopes that cancel at one point are steep at others.
+        """Return the size of the terms of answers, which may cancel at one point but not at others.
 
-        Rounding errors count of constants as large as the product of slopes and the distance covered so far.
+        It includes rounding errors of constants as large as the steepest slope times the distance covered so
+        far.
         """
         reach = min(1.0, self.problem.reduced.widest) + CANCELLED / ROUNDING * self._farthest
         return self.scale + self.evaluator.hidden + self.bundle.steepest * reach
 
     def slack(self) -> float:
-        """Return the size of terms that change by a set's tolerance, where points are not projected."""
+        """Return the size of terms whose relative error is a set's tolerance, if points are not projected."""
         projected = self._projects and not self.problem.separators
         return 0.0 if projected else self.bundle.steepest * self._farthest
 
     def compare(self, check: Callable[[float], None]) -> None:
-        """Compare answers; lower every cut if cancellation inside a black box explains a contradiction.
+        """Compare answers; if cancellation in a black box explains a contradiction, lower every cut.
 
         `check` is called with the size of terms that may have cancelled.
         """
@@ -524,7 +527,7 @@ class Run(Bounds):
         self.bundle.lower(CANCELLED * hidden)
 
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x; as long as that is inf, go halfway to a finite point, later in shorter steps."""
+        """Evaluate at x; as long as the objective is inf, go halfway to a finite point, later less far."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         if math.isfinite(point.objective):
@@ -561,7 +564,7 @@ class Run(Bounds):
         return rows
 
     def _raises_model(self, new: slice) -> bool:
-        """Tell whether new rows of the bundle lie above the last model at its minimiser, if there was one."""
+        """Tell whether new rows lie above the last model at its minimiser, if there is a last model."""
         if self.last is None:
             return True
         products, offsets = self.bundle.slopes[new] @ self.last.x, self.bundle.offsets[new]

@@ -9,19 +9,19 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _SAMPLE = 15
-"""Kinks whose median is the pivot, because it splits all kinks about evenly."""
+"""Number of kinks whose median is the pivot, because it splits all kinks about evenly."""
 _NOISE = 2.0**-48
-"""Error of a sum of jumps, relative to the sum of their sizes, because rounding errors add up."""
+"""Error of a sum of jumps, relative to the sum of their sizes, because rounding errors accumulate."""
 
 
 @routine(fastmath=SUMS)
 def crossing(start, slope, curvature, kinks, slope_jumps, curvature_jumps, limit, guess):
     """Return the t in [start, limit] where the derivative of `PiecewiseLinear` changes its sign.
 
-    A pivot splits the remaining kinks. The sign of the derivative there tells on which side the zero lies,
-    and the kinks on the other side are dropped. The pivot is the zero of the secant over the bracket or, if
-    the last one did not halve the kinks, the median of a few of them. If the derivative stays negative, a
-    finite t beyond the last kink is returned. curvature_jumps may be empty.
+    A pivot splits the remaining kinks. The sign of the derivative at the pivot tells on which side the zero
+    lies, and the kinks on the other side are dropped. The pivot is the zero of the secant over the bracket
+    or, if the last one did not halve the kinks, the median of a few kinks. If the derivative stays negative,
+    a finite t beyond the last kink is returned. `curvature_jumps` may be empty.
     """
     if slope >= 0.0 or limit <= start:
         return start

@@ -1,4 +1,4 @@
-"""Solve reduced problems by masters that are kept, the next one where one fails."""
+"""Solve reduced problems by several masters, each of which is tried if the previous one fails."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from cutplane.runtime.deadline import check_time
 Complaint = Callable[[MasterSolution], str | None]
 
 _CHANCES = 3
-"""Failures in a row after which a master is tried last, because one or two may be accidents of rounding, and
-each costs its time."""
+"""Number of failures in a row after which a master is tried last, because one or two may be caused by
+rounding errors."""
 
 
 class ReducedSolver:
-    """The masters of one run: the first one solves, the next one where it fails.
+    """The masters of one run; if one fails, the next one solves.
 
-    A missing master for one of the `kinds` of stabilisation raises an error at once. If the run is `idle`,
-    because the last iterations changed nothing, an inexact master is tried last.
+    An error is raised at once if there is no master for one of the `kinds` of stabilisation. If `idle` is
+    set, because the last iterations changed nothing, an inexact master is tried last.
     """
 
     def __init__(self, reduced: ReducedProblem, backend: Backend, kinds: tuple[Kind, ...]):
@@ -67,7 +67,7 @@ class ReducedSolver:
     def measure(self, size: float, steepest: float) -> None:
         """Change the units of the reduced problem if the size of solutions or the steepest cut requires it.
 
-        Quadratic programmes without a set need no units, because they compare slopes with slopes alone.
+        Quadratic programmes without a set need no units, because they compare only slopes with slopes.
         """
         if self._has_no_unit:
             return
@@ -107,17 +107,17 @@ class ReducedSolver:
 
     @property
     def names(self) -> str:
-        """The backends that answered, or else the first ones; "none" if there is nothing to solve."""
+        """The backends that answered, otherwise the first ones; "none" if there is nothing to solve."""
         first = [queue[0].name for queue in self._queues.values()]
         return "+".join(self._used or dict.fromkeys(first)) or "none"
 
     def solve(
         self, bundle: Bundle, stabilization: Stabilization, accuracy: float, complaint: Complaint
     ) -> MasterSolution:
-        """Solve, by the next backend if one fails or `complaint` rejects its answer.
+        """Solve by the first backend that does not fail, and whose answer `complaint` does not reject.
 
-        A level set may be empty because an inexact master gave the bound from which the level was set. The
-        model is then minimised again, by another master.
+        A level set may be empty because the level was computed from the bound of an inexact master. Then
+        another master minimises the model again.
         """
         kind = None if stabilization is None else type(stabilization)
         if self.idle:
@@ -153,20 +153,20 @@ class ReducedSolver:
         return found
 
     def _queue(self, kind: Kind) -> list[Candidate]:
-        """Return all candidates, the next one first."""
+        """Return all candidates, the next one to try first."""
         if kind not in self._complete:
             self._complete.add(kind)
             self._queues[kind] = list(candidates(self._stated, kind, self.backend))
         return self._queues[kind]
 
     def _pass_over(self, kind: Kind, candidate: Candidate) -> None:
-        """Make a candidate the last one."""
+        """Move a candidate to the end of the queue."""
         self._passed_over.add((kind, candidate.name))
         self._queues[kind].remove(candidate)
         self._queues[kind].append(candidate)
 
     def _distrust(self, kind: Kind, reason: str) -> bool:
-        """Move the first candidate to the end if it is inexact, not moved yet, and there is another one."""
+        """Move the first candidate to the end if it is inexact, was never moved, and is not the only one."""
         first, *others = self._queue(kind)
         if first.exact or not others or (kind, first.name) in self._passed_over:
             return False
@@ -177,7 +177,7 @@ class ReducedSolver:
     def _try(
         self, candidate: Candidate, bundle: Bundle, stabilization: Stabilization, accuracy: float
     ) -> MasterSolution:
-        """Call a master; build a new one after an exception."""
+        """Call a master; after an exception, the next call builds a new one."""
         start = clock()
         check_time()
         try:
@@ -230,7 +230,7 @@ class ReducedSolver:
         return None
 
     def whole(self, risk: Any, gap: float) -> Whole:
-        """Solve the whole problem as one quadratic programme, or as a conic one for this relative gap."""
+        """Solve the whole problem as one quadratic programme, or as a conic one with relative gap `gap`."""
         if self._whole is not None and self._gap <= gap:
             return self._whole
         backend = (self.backend.solver or "clarabel").upper()
@@ -253,7 +253,7 @@ class ReducedSolver:
 
 
 def _wrong(name: str, vector: Any, size: int) -> str | None:
-    """Return why something is not a finite vector of this size; None if it is."""
+    """Return the reason why a value is not a finite vector of this size; None if it is."""
     if not isinstance(vector, np.ndarray) or vector.dtype.kind != "f":
         return f"its {name} is not an array of floats"
     if vector.shape != (size,):

@@ -1,4 +1,4 @@
-"""A problem in variables in which the columns of its data are centred and of one size."""
+"""Standard variables, in which the columns of the data are centred and have similar sizes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from cutplane.risks.sums import LinearObjective
 from cutplane.sets.box import Box
 
 _SPLIT = 2.0**27 + 1.0
-"""Splits a float64 into two halves of 26 bits, because products of such halves are exact (Dekker 1971)."""
+"""Factor that splits a float64 into two halves of 26 bits, because products of such halves are exact (Dekker
+1971)."""
 _NUMBERS = 3
-"""Numbers of a programme per coordinate, because a square has a row with it and two auxiliaries."""
+"""Numbers of a programme per coordinate, because a square has one row and two auxiliary variables."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
     """x = (u / size, c - <centre, u / size>), between the user's x and the variables (u, c) of a solve.
 
-    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. If x is a matrix of several rows, for
-    example the weights of classes, each row is changed in this way. Sizes are powers of two.
+    Predictions are the same: X w + b = ((X - 1 centre') / size) u + c. If x is a matrix, for example with a
+    row of weights for each class, each row is changed in this way. Sizes are powers of two.
     """
 
     centre: Array
@@ -56,20 +57,20 @@ class Change:
         return np.tile(np.append(self.size, 1.0) if self.intercept else self.size, self.rows)
 
     def outward(self, u: Array) -> Array:
-        """Return x; its intercepts are rounded once."""
+        """Return x; only its intercepts are rounded, and only once."""
         x = u / self.units
         return self._shifted(x, x, -self.centre)
 
     def inward(self, x: Array) -> Array:
-        """Return (u, c); c is rounded once, however large the terms that cancel in it."""
+        """Return (u, c); c is rounded once, however large its terms are."""
         return self._shifted(x * self.units, x, self.centre)
 
     def farthest(self, x: Array) -> float:
-        """Return the largest intercept."""
+        """Return the largest absolute intercept."""
         return float(np.abs(x.reshape(self.rows, -1)[:, -1]).max()) if self.intercept else 0.0
 
     def _shifted(self, to: Array, x: Array, factors: Array) -> Array:
-        """Add <factors, w> to the intercepts in `to`, for the weights w of x."""
+        """Add <factors, w> to the intercepts in `to`, where w are the weights in x."""
         far = np.flatnonzero(factors)
         if self.intercept and far.size:
             for new, old in zip(to.reshape(self.rows, -1), x.reshape(self.rows, -1), strict=True):
@@ -78,7 +79,7 @@ class Change:
 
     @cached_property
     def _of_slopes(self) -> sparse.csr_array:
-        """The matrix M that turns rows of slopes in (u, c) into slopes in x, by a product from the right."""
+        """The matrix M for which (slopes in (u, c)) M are slopes in x."""
         sizes = sparse.csr_array(sparse.diags_array(self.size))
         if self.intercept:
             last = sparse.csr_array(self.centre.reshape(1, -1))
@@ -87,7 +88,7 @@ class Change:
         return sparse.csr_array(sparse.kron(sparse.eye_array(self.rows), sizes))
 
     def certificate_outward(self, certificate: Any, problem: Declaration) -> Any:
-        """Return a certificate of the standard problem as one of the user's, which keeps it as its proof."""
+        """Return the certificate of the user's problem whose proof is that of the standard problem."""
         return replace(
             certificate,
             slopes=certificate.slopes @ self._of_slopes,
@@ -98,7 +99,7 @@ class Change:
         )
 
     def certificate_inward(self, certificate: Any) -> Any:
-        """Return the standard proof in a certificate if it is in these variables; else None."""
+        """Return the standard proof in a certificate if it is in these variables; otherwise None."""
         known = certificate.standard
         if known is None or known.slopes.shape[1] != self.dim:
             return None
@@ -107,7 +108,7 @@ class Change:
 
 
 class SameVariables:
-    """No change of variables, for a problem that holds the risk in its regularizer."""
+    """No change of variables, for a problem whose risk became its regularizer; see `holding_squares`."""
 
     def outward(self, x: Array) -> Array:
         """Return x."""
@@ -122,7 +123,7 @@ class SameVariables:
         return 0.0
 
     def certificate_outward(self, certificate: Any, problem: Declaration) -> Any:
-        """Return a certificate of the user's problem, in which every cut is the infimum 0 of the risk."""
+        """Return a certificate of the user's problem, whose cuts are the infimum 0 of the risk."""
         return replace(
             certificate,
             queries=np.where(certificate.blocks == HALF_SPACE, certificate.queries, TRIVIAL),
@@ -132,7 +133,7 @@ class SameVariables:
         )
 
     def certificate_inward(self, certificate: Any) -> Any:
-        """Return the standard proof in a certificate if it has the same rows; else None."""
+        """Return the standard proof in a certificate if it has the same rows; otherwise None."""
         known = certificate.standard
         if known is None or known.slopes.shape != certificate.slopes.shape:
             return None
@@ -143,7 +144,7 @@ SAME = SameVariables()
 
 
 class Restated(NamedTuple):
-    """A problem with standard columns, or that holds its risk, and the change of variables."""
+    """A problem in standard variables, or whose risk became its regularizer, and the change of variables."""
 
     problem: Declaration
     change: Change | SameVariables
@@ -151,16 +152,18 @@ class Restated(NamedTuple):
 
 _columns: WeakKeyDictionary[Risk, Columns | None] = WeakKeyDictionary()
 _changed: WeakKeyDictionary[Risk, dict[tuple[bool, bool], tuple[Risk, Change] | None]] = WeakKeyDictionary()
-"""Risks with standard columns, by risk, because problems with the same risk, as along a path, share them."""
+"""Risks in standard variables, by risk, because problems with the same risk, for example along a path, share
+them."""
 
 
 @remembered
 def standardized(problem: Declaration) -> Restated | None:
-    """Return the problem in standard variables; None if its columns are fine, or cannot be changed.
+    """Return the problem in standard variables; None if its columns need no change, or cannot be changed.
 
-    Columns can be centred where the intercepts are free, because only these change then. They can be scaled
-    where regularizer and set are sums over the coordinates, because they are sums in any unit; norms of
-    groups become norms of linear images. A problem with separation oracles may hold its risk instead.
+    Columns can be centred if the intercepts are free, because only the intercepts change then. They can be
+    scaled if regularizer and set are sums over the coordinates, because they are sums in any unit; norms of
+    groups become norms of linear images. If the problem has separation oracles, its risk may become its
+    regularizer instead; see `holding_squares`.
     """
     if problem.separators:
         holding = holding_squares(problem)
@@ -220,7 +223,7 @@ def _in_unit(form: Any, units: Array) -> Regularizer:
 
 
 def _exact_products(a: Array, b: Array) -> Array:
-    """Return numbers whose exact sum is the sum of the products a_i b_i."""
+    """Return numbers whose exact sum is sum_i a_i b_i."""
     halves = []
     for factor in (a, b):
         high = factor * _SPLIT
@@ -232,11 +235,11 @@ def _exact_products(a: Array, b: Array) -> Array:
 
 
 def holding_squares(problem: Declaration) -> Declaration | None:
-    """Return a problem with separation oracles whose separable quadratic risk is its regularizer; or None.
+    """Return a problem with separation oracles with its separable quadratic risk as regularizer, or None.
 
-    The number of cuts that approximate squares grows with the dimension, whereas a quadratic master treats
-    squares exactly at no cost. None for any other risk, because cuts of a risk that mixes its coordinates, or
-    is piecewise linear, cost less than conic masters; and None where the quadratic master refuses.
+    Cuts that approximate squares grow in number with the dimension, whereas a quadratic master treats squares
+    exactly at no cost. Return None for any other risk, because cuts then cost less than conic masters, and
+    None if the quadratic master refuses the problem.
     """
     risk, dim = problem.risk, problem.dim
     if not problem.separators or problem.as_given or risk.linear:
@@ -257,7 +260,7 @@ def holding_squares(problem: Declaration) -> Declaration | None:
 
 
 def _squares(programme: Programme, dim: int) -> L2 | None:
-    """Return a programme as a sum of squares if it is one, and no number is rounded; else None.
+    """Return a programme as a sum of squares if it is one and no number must be rounded; otherwise None.
 
     Each row is factor x_j - a + b = side, where a and b have the same curvature and no cost.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _FORMAT = 7
-"""Number of the file format, increased with each change, because older files would be misread."""
+"""Version of the file format, increased with each change, because older files would be misread."""
 _ARRAYS = ("offsets", "blocks", "queries", "multipliers")
 _NUMBERS = ("lower_bound", "upper_bound", "risk_value", "scale")
 _STANDARD = "standard_"
@@ -35,7 +35,7 @@ _MOVED = {
     "cutplane.engine.points": "cutplane.engine.bundle",
     "cutplane.engine.slopes": "cutplane.engine.bundle",
 }
-"""Current modules of classes in saved results, by the module at the time of saving."""
+"""Module in which a class of an older file is defined now, by its module in that file."""
 
 
 def save(result: Result, path: str | Path) -> Path:
@@ -147,7 +147,8 @@ def load(path: str | Path, problem: Declaration | None = None, *, trusted: bool 
     Returns
     -------
     Result
-        Continue with ``problem.solve(warm_start=result)``. Or the result of a special problem.
+        The `Result`, for example for ``problem.solve(warm_start=result)``, or the result of a special
+        problem.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def _certificate(header: Any, file: Any, **rest: Any) -> Certificate:
 
 
 def _solutions_to_arrays(solutions: dict[int, tuple[Any, ...]]) -> dict[str, Array]:
-    """Return solutions that are numbers or arrays: one array for each block and shape, and its queries."""
+    """Return numeric solutions: for each block and shape, an array of them and an array of their queries."""
     groups: dict[tuple[int, tuple[int, ...]], dict[int, Array]] = {}
     for query, blocks in solutions.items():
         for block, solution in enumerate(blocks):

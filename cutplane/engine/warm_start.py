@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _OTHER = "Cuts can be reused for another regularizer or set, not for another risk or other data."
 _APART = 1e-6
-"""Relative difference of two values of one risk, because other hardware or threads may round otherwise."""
+"""Relative difference allowed between two values of one risk, because other hardware or threads may round
+differently."""
 
 
 def resume(run: Run, earlier: Certificate) -> dict[int, int]:
@@ -30,9 +31,9 @@ def resume(run: Run, earlier: Certificate) -> dict[int, int]:
 
     Cuts of the risk hold for every regularizer and set. If the risk is another object, the oracle is called
     again at the query points of the cuts in use. The other cuts are confirmed later, before a proof uses
-    them: their rows are returned, by their ids in the bundle. Half-spaces hold if the set is the same object;
-    otherwise its oracle is called again at their query points. Of the points with a recorded risk, the first
-    point is the best one under the new objective.
+    them; the method returns their rows by their ids in the bundle. Half-spaces hold if the set is the same
+    object; otherwise its oracle is called again at their query points. The first point is the best point
+    under the new objective, of the points with a recorded risk.
 
     Raise `InvalidInputError` if the shapes differ, or the result is of another risk.
     """
@@ -73,14 +74,14 @@ def resume(run: Run, earlier: Certificate) -> dict[int, int]:
 
 
 def confirm_origin(run: Run, earlier: Certificate, unconfirmed: dict[int, int]) -> None:
-    """Call the oracle again for the unconfirmed cuts in use; see `check_origin`."""
+    """Call the oracle again for the cuts in use that are not confirmed yet; see `check_origin`."""
     weights = run.bundle.bases(run.proof)
     rows = [row for base, row in unconfirmed.items() if weights.get(base, 0.0) > 0.0]
     check_origin(run, earlier, np.array(rows, dtype=np.int64))
 
 
 def check_origin(run: Run, earlier: Certificate, rows: Array) -> None:
-    """Call the run's oracle again for these cuts; raise `InvalidInputError` if its answers differ."""
+    """Call the oracle again for these cuts; raise `InvalidInputError` if its answers differ."""
     again = Recomputed(earlier, run.evaluator)
     for row in rows[earlier.blocks[rows] != HALF_SPACE].tolist():
         if (complaint := again.complaint(row)) is not None:
@@ -88,7 +89,7 @@ def check_origin(run: Run, earlier: Certificate, rows: Array) -> None:
 
 
 def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
-    """Copy the valid rows; return the multipliers of all rows, and the rows of idle cuts by their ids."""
+    """Copy the valid rows; return the multipliers of all rows, and the rows of idle cuts, by id."""
     bundle, problem = run.bundle, run.problem
     same_set = earlier.problem is not None and problem.has_set_of(earlier.problem)
     known, outside = earlier.queries == TRIVIAL, earlier.blocks == HALF_SPACE
@@ -97,7 +98,7 @@ def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
     slopes, offsets = earlier.slopes, earlier.offsets
     if earlier.duals and not (same_set or offers(problem.risk, Capability.DUAL_CUT)):
         slopes, offsets, rows = _highest_again(run, earlier, rows)
-    rows = rows[np.argsort(earlier.multipliers[rows] > 0.0, kind="stable")]  # idle ones are dropped first
+    rows = rows[np.argsort(earlier.multipliers[rows] > 0.0, kind="stable")]  # idle rows are dropped first
     found, queries = np.unique(earlier.queries[rows], return_inverse=True)
     mine: Any = bundle.points, bundle.duals, bundle.solutions
     for own, other in zip(mine, (earlier.points, earlier.duals, earlier.solutions), strict=True):
@@ -124,7 +125,9 @@ def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
 
 
 def _highest_again(run: Run, earlier: Certificate, rows: Array) -> tuple[Array, Array, Array]:
-    """Compute highest cuts for the set of the run, because earlier ones hold only over the earlier set."""
+    """Compute highest cuts for the set of the run, because earlier ones are valid only over the earlier
+    set.
+    """
     slopes, offsets = earlier.slopes.copy(), earlier.offsets.copy()
     for row in [row for row in rows.tolist() if int(earlier.queries[row]) in earlier.duals]:
         try:
@@ -137,7 +140,7 @@ def _highest_again(run: Run, earlier: Certificate, rows: Array) -> tuple[Array, 
 
 
 def _best_known(run: Run, earlier: Certificate) -> tuple[Array, float | None]:
-    """Return the point with the least objective among those with a recorded risk, and its risk."""
+    """Return the point with the least objective among the points with a recorded risk, and its risk."""
     problem, before = run.problem, earlier.problem
     if earlier.x is not None and before is not None and before.regularizer is problem.regularizer:
         if problem.has_set_of(before) and problem.in_simple_set(earlier.x):

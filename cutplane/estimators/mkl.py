@@ -57,12 +57,12 @@ class MKLEstimator(CertifiedEstimator):
         Kernels of `cutplane.kernels`. "default" stands for 8 kernels of all features: linear, polynomial of
         degree 2 and 3, and Gaussian with the widths sqrt(n_features) times 1/4, 1/2, 1, 2, 4.
         "single-feature" stands for the 13 kernels per feature of `cutplane.kernels.single_feature_kernels`.
-        Both names standardise the features (sparse features are only scaled); kernels in a list are applied
-        to X as it is. For kernel matrices use `cutplane.mkl.MKL`.
+        With both names, features are standardised (sparse features are only scaled). Kernels in a list are
+        applied to X without scaling. For kernel matrices use `cutplane.mkl.MKL`.
     norm : float, default 1.0
         p, in [1, inf]; with 1 few kernels have nonzero weights.
     entropy : float, default 0.0
-        Weight of ``sum_k beta_k ln(n_kernels beta_k)``; at least 0, and positive for norm 1 only.
+        Weight of ``sum_k beta_k ln(n_kernels beta_k)``, at least 0; a positive weight needs norm 1.
     normalize : {"trace", "diagonal", "center"}, tuple of these or None, default "trace"
         The normalisation of each kernel on the training examples; see `cutplane.kernels.KernelBank`.
     fit_intercept : bool, default True
@@ -249,7 +249,7 @@ class CrossValidatedMKL(CrossValidated, MKLEstimator):
     _default = np.logspace(-2, 3, 6)
 
     def _follow(self, problem: MKL, values: Array, last: bool = False) -> Iterator[MKLResult]:
-        """Yield the results along the path, each with the cuts of the previous one; or only the last one."""
+        """Yield the result for each C, from the cuts of the previous one; with `last`, only the last."""
         result = None
         for C in values[-1:].tolist() if last else values.tolist():
             result = self._solve(problem.with_C(C), result)
@@ -302,7 +302,8 @@ class PolynomialMKLRegressor(Regression):
     degree : int, default 3
         The largest number of factors of a product, at least 0.
     rho : array_like of shape (degree + 1,), optional
-        Positive weights of the norms by degree, by default 1. A larger weight penalises a degree more.
+        Positive penalties rho_d of the degrees d, by default 1. A larger one penalises products of degree d
+        more.
     max_iter : int, default 10000
         Largest number of steps. The gap decreases like 1 / sqrt(steps).
     sampling : {"importance", "uniform"}, default "importance"

@@ -1,14 +1,14 @@
 """Compiled steps of sequential minimal optimisation on a `DualForm`, its optimal intercepts and its gap.
 
-The state is a, g = linear - ridge c - K c with c the sum of the groups of a, and `diagonal`, the diagonal of
-K plus the ridge. The dual decreases at the rate g_k - rise_k if coefficient k rises, and at the rate fall_k -
-g_k if it falls. Here rise_k and fall_k are the one-sided derivatives of tube |a_k|, and infinite at the
-bounds.
+The state consists of the coefficients a and of g = linear - ridge c - K c, where c is the sum of the groups
+of a. `diagonal` is the diagonal of K plus the ridge. The dual decreases at the rate g_k - rise_k if
+coefficient k rises, and at the rate fall_k - g_k if it falls. Here rise_k and fall_k are the one-sided
+derivatives of tube |a_k|, and infinite at the bounds.
 
-Row i of K is rows[where[i]] if where[i] >= 0; else the steps return i to get this row. The pair is chosen by
-second-order information: Fan, Chen, Lin, JMLR 6 (2005), 1889-1918. The loops run over blocks because the sums
-and the maximum are then vectorised; the index of the maximum is searched only in the best block. No entry may
-be NaN.
+Row i of K is rows[where[i]] if where[i] >= 0; else the steps end and return i, so that the caller computes
+this row. The pair is chosen by second-order information: Fan, Chen, Lin, JMLR 6 (2005), 1889-1918. The loops
+run over blocks because the sums and the maximum are then vectorised; the index of the maximum is searched
+only in the best block. No entry may be NaN.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024
 """Entries of a block, because five arrays of this size stay in the first-level cache."""
 _TIE = 1.0 - 1e-12
-"""Fraction of the largest gain at which an index is accepted, because the second search may round
-differently."""
+"""Share of the largest gain at which an index is accepted, because the second computation of the gain may
+round differently."""
 
 
 @intrinsic
@@ -47,8 +47,8 @@ def larger(x, y) -> float:
 
 
 OPTIMAL, MORE, ROW = 0, 1, 2
-"""Reasons why steps end: no violation, enough steps, a missing row; numbers because compiled code returns
-them."""
+"""Reasons why the steps end: no violation, the number of steps reached, a row of K missing; numbers, because
+compiled code cannot return an enum."""
 
 
 @routine(fastmath=_FLAGS)
@@ -69,7 +69,8 @@ def set_all_slopes(a, tube, lower, upper, rise, fall):
 def _search(a, i, j, rate, curvature, tube, lower, upper):
     """Raise a_i and lower a_j by the t that decreases the dual most; return t and the decrease.
 
-    A negative index stands for no coefficient. Each kink of tube |a| on the way reduces the rate by 2 tube.
+    A negative index stands for no coefficient. At each zero of a coefficient, where tube |a| has a kink, the
+    rate decreases by 2 tube.
     """
     t = gain = 0.0
     while True:
@@ -201,7 +202,7 @@ def _extremes(g, rise, fall):
 def _second(g, fall, row, diagonal, high, curvature, floor):
     """Return the coefficient to lower for the largest decrease of the dual, and the largest violation.
 
-    The coefficient that is raised has the rate `high` and the diagonal entry `curvature`.
+    `high` is the rate of the raised coefficient, `curvature` its diagonal entry.
     """
     best, violation, where = 0.0, 0.0, -1
     for start in range(0, g.shape[0], _BLOCK):
@@ -352,9 +353,10 @@ def best_intercept(r, tube, ridge, lower, upper, total, guess):
 def measure(g, a, linear, tube, ridge, lower, upper, intercept, total, guess, r):
     """Set r = g + ridge a, and return the optimal intercept, the gap, and |a'(r + linear)|.
 
-    The term of an example in the gap is the maximum in its loss minus the value at a_i, computed without a
-    difference of large numbers. The terms are nonnegative for every b. Therefore the gap of some examples,
-    with their optimal b, is a lower bound of the gap of all examples.
+    An example adds to the gap its loss minus the expression that the loss maximises, at s = a_i; see
+    `best_intercept`. This term is nonnegative for every b, and is computed without a difference of large
+    numbers. Therefore the gap of a subset of the examples, with its optimal b, is a lower bound of the whole
+    gap.
     """
     finite = True
     for i in range(g.shape[0]):

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _GROWTH = 2
-"""Size of a working set relative to the number of blocks that change, because this factor was published."""
+"""Size of a working set relative to the number of blocks that change; 2, because this factor is published."""
 _PART = 20
-"""Inverse of the least share of the blocks in a working set, because 20 sweeps of it cost no more than a pass
-over all."""
+"""A working set has at least 1 / _PART of the blocks, because 20 sweeps of it cost no more than one pass over
+all."""
 _FEW = 10
-"""Blocks of the smallest working set, because this number was published."""
+"""Number of blocks of the smallest working set, because this number is published."""
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The sum over the coordinates of costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j].
+    """The sum over coordinates of costs_j |x_j| + weights_j (x_j - centre_j)^2 / 2 on [low_j, high_j].
 
     With `labels`, which number the block of each coordinate, a block has the term costs_j ||x|| instead, no
     weights and no bounds. Without labels, each coordinate is a block.
@@ -49,7 +49,9 @@ class Terms:
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Costs, weights, centre, low, high: always read-only, so that a routine is compiled once."""
+        """Costs, weights, centre, low and high, read-only because numba compiles routines again for writable
+        arrays.
+        """
         costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
         return costs, weights, centre, read_only(self.low), read_only(self.high)
 
@@ -73,13 +75,13 @@ class Terms:
 
     @property
     def scalable(self) -> bool:
-        """Whether scaling makes the conjugates finite, except those of free coordinates."""
+        """Whether some factor of the multipliers makes the conjugates finite, except in free coordinates."""
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return bool((self.free | (self.costs > 0.0) | (self.weights > 0.0) | bounded).all())
 
     @property
     def forced(self) -> bool:
-        """Whether some coordinates without a cost have squares, or bounds exclude zero."""
+        """Whether a coordinate without a cost has a weight, or the bounds exclude zero."""
         paid = self.costs > 0.0
         return bool(self.weights[~paid].any() or (self.low > 0.0).any() or (self.high < 0.0).any())
 
@@ -113,7 +115,7 @@ class Terms:
             hessian[np.ix_(block, block)] += self.costs[block[0]] / norms[block[0]] * bend
 
     def ratios(self, x: Array, g: Array) -> Array:
-        """Return the factors by which slopes g of the risk exceed the slopes of the terms at x."""
+        """Return the slopes g of the risk divided by the slopes of the terms at x, at least 0."""
         g = g if self.labels is None else self._norms(g)
         held = self.costs + self.weights * np.abs(x - self.centre)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,7 +142,7 @@ class Terms:
     def best_factor(self, x: Array, g: Array) -> tuple[float, float]:
         """Return the factor of the multipliers that gives the best bound, and the gap with it.
 
-        The slopes of free coordinates count as zero, and the gap is without the losses.
+        The slopes of free coordinates count as zero. The gap does not include the losses.
         """
         from cutplane.linear.sweeps import best_factor
 
@@ -163,7 +165,9 @@ class Terms:
 
 
 def _strongest(pulls: Array) -> Array:
-    """Return all blocks with the pull inf, and those with the largest pulls, largest first."""
+    """Return all blocks with an infinite pull, then the blocks with the largest pulls, in decreasing
+    order.
+    """
     size = max(_GROWTH * np.count_nonzero(pulls == np.inf), pulls.size // _PART, _FEW)
     which = np.argpartition(-pulls, size)[:size] if size < pulls.size else np.arange(pulls.size)
     return which[np.argsort(-pulls[which], kind="stable")]

@@ -1,4 +1,6 @@
-"""Masters solve the reduced problem: masters of the package, solvers through cvxpy, and masters of users."""
+"""Masters, which solve the reduced problem: masters of the package, solvers of cvxpy, and masters of
+users.
+"""
 
 from cutplane.masters.base import (
     HALF_SPACE,

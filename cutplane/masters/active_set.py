@@ -2,19 +2,19 @@
 
     maximise  q'a - 1/2 a'Ha   subject to  a >= 0,  sum_{i in group k} a_i = 1 for every group k
 
-with H positive semidefinite, maybe of low rank. A variable of group -1 is only nonnegative, one of group -2
-has any sign; with such variables the problem can be unbounded. The free variables (those not fixed at zero)
-have an upper triangular factor
+with H positive semidefinite, possibly of low rank. A variable of group -1 is nonnegative and in no sum, a
+variable of group -2 has any sign; such variables can make the problem unbounded. The free variables (those
+not fixed at zero) have an upper triangular factor
 
     R'R = H + sigma E E' + ridge      on their rows and columns, E the 0/1 matrix of the groups.
 
-The group sums are constant, so that sigma changes no step; it makes the factor well conditioned as long as
+No step depends on sigma, because the group sums are constant; it makes the factor well conditioned as long as
 the free rows are affinely independent (Wolfe 1976, doi:10.1007/BF01580381). The ridge, of the size of
-rounding errors, makes the factor exist for dependent rows. It changes the steps but not the answer: gradients
-are computed with H, and every step is an exact line search, which goes to the boundary if H has no curvature
-along the direction.
+rounding errors, is needed for dependent rows. It changes the steps but not the answer, because gradients are
+computed with H, and every step is an exact line search, up to the boundary if H has no curvature along the
+direction.
 
-Z is always inv(R') E, so that a step which preserves the group sums costs two triangular solves.
+Z is inv(R') E, so that a step which preserves the group sums costs two triangular solves.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 SOLVED, UNBOUNDED, STALLED, NOT_FINITE, PAUSED = 0, 1, 2, 3, 4
-"""Statuses of a solve, numbers because compiled routines return them."""
+"""Statuses of a solve, as numbers because compiled routines cannot return an enum."""
 EQUATION = -2
 """Group of a variable of any sign, negative because groups with a sum count from 0."""
 
 _EPS = 2.0**-52
-"""Distance from 1 to the next number, because rounding errors are multiples of it."""
+"""Distance from 1 to the next float, used because rounding errors are multiples of it."""
 _RIDGE = 1e-13
-"""Ridge relative to the diagonal, because a ridge of some hundred rounding errors makes the pivots of
-dependent rows positive."""
+"""Ridge relative to the diagonal, because some hundred rounding errors make the pivots of dependent rows
+positive."""
 _NOISE = 8.0 * _EPS
-"""Rounding error of a gradient relative to its terms, because the last bits of a few roundings add up."""
+"""Rounding error of a gradient relative to its terms, because a few operations are rounded."""
 _FLAT = 2e-14
-"""Curvature relative to the squared length of its terms that counts as zero, because sums that cancel have
-such rounding errors."""
+"""Curvature relative to the squared length of its terms that counts as zero, because sums with cancellation
+have such errors."""
 _TINY = 1e-300
-"""Summand of denominators and of noise, because quotients by a zero of the diagonal stay finite."""
+"""Number added to denominators and to noise, because quotients by a zero of the diagonal then stay finite."""
 _IDLE = 20
-"""Steps without a gain beyond rounding after which a solve stops, because none is then to be expected."""
+"""Number of steps without a gain beyond rounding after which a solve stops, because later steps then gain
+nothing either."""
 _SETTLED = 1e-3
-"""Largest score of a free variable, relative to the best one, at which another variable enters, because
+"""Largest score of a free variable, relative to the best score, at which another variable enters, because
 smaller scores are errors of the factor."""
 _SLICE = 1e7
-"""Operations between two checks of the clock and the keyboard, because they take a hundredth of a second."""
+"""Number of operations between two checks of the clock and the keyboard, because they take a hundredth of a
+second."""
 
 
 @routine(fastmath=SUMS)
@@ -88,7 +90,7 @@ def append(H, group, sigma, R, Z, free, where, n_free, j):
 
 @routine(fastmath=SUMS)
 def delete(R, Z, free, where, n_free, position):
-    """Fix the free variable at a position at zero and return the new number; O(n_free^2), by rotations."""
+    """Fix the free variable at a position at zero by rotations, in O(n_free^2); return the new number."""
     last = n_free - 1
     where[free[position]] = -1
     for p in range(position, last):
@@ -187,7 +189,7 @@ def gradient(H, q, n, a, free, n_free, g):
 
 @routine(fastmath=SUMS)
 def start(H, q, group, sigma, R, Z, free, where, n_free, a, n):
-    """Make a feasible: scale each group to sum 1; in a group of zeros, set its best single variable to 1."""
+    """Make a feasible: scale each group to sum 1; if a group is zero, set its best single variable to 1."""
     n_groups = Z.shape[1]
     mass = np.zeros(n_groups)
     best = np.full(n_groups, -1)
@@ -228,8 +230,8 @@ def set_means(group, free, n_free, a, g, nu):
 def assess(H, base, group, free, n_free, a, g, n, reach, nu, noise):
     """Set nu, the mean of g over each group, and noise, the rounding error of g - nu.
 
-    Returns the slack of the ungrouped variables, sum_i a_i |g_i|, the rounding error of a'g, and the rounding
-    error of the largest g of a free variable.
+    Return the complementarity gap sum_i a_i |g_i| of the variables without a group, the rounding error of
+    a'g, and the rounding error of the largest g of a free variable.
     """
     set_means(group, free, n_free, a, g, nu)
     slack = spread = 0.0
@@ -257,10 +259,11 @@ def assess(H, base, group, free, n_free, a, g, n, reach, nu, noise):
 
 @routine(fastmath=SUMS)
 def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, steps):
-    """Go to the maximiser over the free variables; delete those that would become negative.
+    """Step to the maximiser over the free variables; delete those that would become negative.
 
-    Returns the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the number of remaining
-    steps, and SOLVED; or UNBOUNDED if the objective is unbounded along d, or PAUSED if no step remains.
+    Return the number of free variables, the gain, the sum of |step_i| sqrt(H_ii), the number of remaining
+    steps, and a status: SOLVED, UNBOUNDED if the objective is unbounded along d, or PAUSED if no step
+    remains.
     """
     gain = travel = 0.0
     w = np.empty(n)
@@ -328,10 +331,10 @@ def ascend(H, group, R, Z, free, where, n_free, a, g, n, nu, noise, d, moved, st
 def continue_steps(
     H, base, group, sigma, R, Z, free, where, n_free, a, g, n, reach, tol, ray, moved, course, steps
 ):
-    """Do at most `steps` steps of `maximise`; PAUSED if more are needed.
+    """Do at most `steps` steps of `maximise`; the status is PAUSED if more are needed.
 
-    `course` holds the numbers with which to continue: the moves, those without a gain, the gain of an
-    incomplete move (-1 if the last one is complete), and the growth of `reach`.
+    `course` has the numbers needed to continue: the count of moves to a maximiser, the count of the last
+    moves without a gain, the gain of an incomplete move (-1 if there is none), and the growth of `reach`.
     """
     nu = np.empty(Z.shape[1])
     top = np.empty(Z.shape[1])
@@ -395,7 +398,7 @@ def continue_steps(
 def begin(
     H, heights, offsets, t, base, group, sigma, R, Z, free, where, n_free, a, g, n, tol, ray, moved, steps
 ):
-    """Do the first steps of `maximise` for q = heights / t; heights are sums of offsets and products."""
+    """Do the first steps of `maximise` for q = heights / t, where heights are offsets plus products."""
     total = 0.0
     q = np.empty(n)
     for i in range(n):
@@ -419,12 +422,12 @@ def maximise(
     """Solve from the point a; update a, g, the factor and the free variables.
 
     Without `linear`, a must be feasible and g its gradient, with a rounding error relative to |base_i| +
-    sqrt(H_ii) reach. A reach of 0 stands for sum_i a_i sqrt(H_ii), which is right for q - Ha with base q.
-    With `linear` = (heights, offsets, t), q is heights / t, and base is set to the size of its terms. The
-    solve stops at a duality gap of tol, or at rounding. `ray` becomes the last direction on the free
-    variables, and `moved` the change of a, which is more exact than the difference of its values. Return the
-    status, the number of free variables, the gap, its rounding error, and the number of moves; raise
-    `OutOfTime` if the deadline passes between two slices.
+    sqrt(H_ii) reach. A reach of 0 stands for sum_i a_i sqrt(H_ii), which is a bound for the gradient q - Ha
+    with base q. With `linear` = (heights, offsets, t), q is heights / t, and base is set to the size of its
+    terms. The solve stops at a duality gap of tol, or of rounding errors. `ray` becomes the last direction on
+    the free variables, and `moved` the change of a, which is more exact than a difference of two values of a.
+    Return the status, the number of free variables, the gap, its rounding error, and the number of moves;
+    raise `OutOfTime` if the deadline passes between two slices.
     """
     steps = 1 + int(_SLICE / (n * (n + Z.shape[1] ** 2 + 1)))
     if linear is not None:

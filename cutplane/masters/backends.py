@@ -1,4 +1,4 @@
-"""Settings of convex solvers, and Clarabel called with the numbers of a programme, without cvxpy."""
+"""Settings of convex solvers, and calls of Clarabel without cvxpy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ACCURATE: dict[str, dict[str, Any]] = {
 """Options of backends whose default tolerances are loose."""
 
 LAST_DIGITS = 1e-12
-"""The tightest tolerance, because an interior point method returns the accuracy that it reaches."""
+"""The tightest tolerance, because an interior-point method stops at its best accuracy if it does not reach
+this."""
 
 _TIME_LIMITS = {
     "CLARABEL": "time_limit",
@@ -27,10 +28,11 @@ _TIME_LIMITS = {
     "OSQP": "time_limit",
     "SCS": "time_limit_secs",
 }
-"""Each backend's option for a limit of seconds; others, such as ECOS, have a limit of iterations only."""
+"""The option of each backend for a time limit in seconds; other backends, for example ECOS, only limit
+iterations."""
 
 _LEAST_SECONDS = 1e-3
-"""Smallest time limit in seconds, because some backends read 0 as no limit."""
+"""Smallest time limit in seconds, because some backends interpret 0 as no limit."""
 
 STATUSES = {
     "optimal": MasterStatus.SOLVED,
@@ -40,7 +42,7 @@ STATUSES = {
     "unbounded": MasterStatus.UNBOUNDED,
     "unbounded_inaccurate": MasterStatus.UNBOUNDED,
 }
-"""The status for each status of cvxpy that is no failure."""
+"""The master's status for each status of cvxpy that is not a failure."""
 _CLARABELS: dict[str, str] = {
     "Solved": "optimal",
     "AlmostSolved": "optimal_inaccurate",
@@ -52,7 +54,7 @@ _CLARABELS: dict[str, str] = {
 
 
 def tolerances(backend: str, tolerance: float = LAST_DIGITS) -> dict[str, float]:
-    """Return the options of Clarabel for a tolerance of gap and residuals; none for other backends."""
+    """Return the options of Clarabel for a tolerance of gap and residuals; no options for other backends."""
     names = ("tol_gap_abs", "tol_gap_rel", "tol_feas") if backend == "CLARABEL" else ()
     return dict.fromkeys(names, tolerance)
 
@@ -70,7 +72,7 @@ def by_clarabel(
 ) -> tuple[MasterStatus, str, Array, Array]:
     """Minimise 1/2 v'Pv + c'v subject to A v + s = b, s in the cones; P is an upper triangle.
 
-    Return the status, a message unless the status is plain "optimal", the primal point, and the multipliers.
+    Return the status, a message (empty if the status is "optimal"), the primal point, and the multipliers.
     """
     import clarabel
 

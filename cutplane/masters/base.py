@@ -51,13 +51,15 @@ Kind = type[Prox] | type[Level] | None
 class Rows(Protocol):
     """The K rows of a reduced problem; read-only for the master.
 
-    Rows are only appended or removed, and an id always names the same row. A master that updates a model adds
-    the rows with new ids, and deletes those whose ids have disappeared.
+    Rows are only appended or removed, and an id always refers to the same row. A master that updates a model
+    adds the rows with new ids, and deletes those whose ids have disappeared.
     """
 
     @property
     def slopes(self) -> Any:
-        """An ndarray or csr_array of shape (K, dim), float64; sparse for masters that declare ``sparse``."""
+        """An ndarray or csr_array of shape (K, dim), float64; sparse only for masters with ``sparse =
+        True``.
+        """
         ...
 
     @property
@@ -78,7 +80,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class ReducedProblem:
-    """The reduced problem without its rows: its pieces, and their forms, which are None if missing.
+    """The reduced problem without its rows: its pieces and their forms; a form is None if a piece has none.
 
     Attributes
     ----------
@@ -104,7 +106,7 @@ class ReducedProblem:
 
     @cached_property
     def polyhedron(self) -> LinearForm | None:
-        """The simple set as linear constraints, maybe with auxiliaries."""
+        """The simple set as linear constraints, possibly with auxiliary variables."""
         return ask(self.simple_set, Capability.LINEAR_FORM, self.dim)
 
     @cached_property
@@ -136,7 +138,7 @@ class ReducedProblem:
 
     @cached_property
     def first_masters(self) -> dict[Any, Any]:
-        """The first candidates, by stabilisation and backend."""
+        """The first candidates, by stabilisation and backend, as a cache."""
         return {}
 
 
@@ -158,8 +160,8 @@ class MasterSolution:
     x : ndarray of shape (dim,) or None
         The minimiser; None unless SOLVED.
     multipliers : ndarray of shape (K,) or None
-        One per row, nonnegative up to the solver's accuracy. They sum to 1 over each block; with a `Level`
-        to another number, the same for every block.
+        One per row, nonnegative up to the solver's accuracy. They sum to 1 over each block. With a `Level`,
+        they sum to another number, which is the same for every block.
     status : MasterStatus
     message : str
         The message of the backend, if it did not solve the problem.
@@ -177,7 +179,8 @@ class MasterSolution:
 class Least(NamedTuple):
     """A lower bound of min over x in X0 of g(x) + <slope, x>, for all x with entries up to `reach`.
 
-    `residual` is the largest entry of the solver's residual slope, which lowered the bound over `reach`.
+    `residual` is the largest entry of the solver's residual slope; its product with `reach` is subtracted
+    from the bound.
     """
 
     slope: Array
@@ -186,14 +189,14 @@ class Least(NamedTuple):
     residual: float = 0.0
 
     def at(self, slope: Array) -> float:
-        """Return a lower bound for another slope: lowered by the difference of the slopes over `reach`."""
+        """Return a lower bound for another slope, lower by |difference of the slopes| times `reach`."""
         return self.value - self.reach * float(np.abs(slope - self.slope).sum())
 
 
 class Whole(NamedTuple):
     """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and the proofs of its dual point.
 
-    The risk is f(x) = h(M x), where M is the map to its image if it has such a form, else the identity.
+    The risk is f(x) = h(M x), where M is the map to its image if it has such a form, otherwise the identity.
 
     Attributes
     ----------
@@ -203,7 +206,7 @@ class Whole(NamedTuple):
     multipliers : ndarray or None
         A subgradient of h at M x, or the multipliers of a dual cut.
     offset : float
-        h(z) >= offset + <multipliers, z> for all z; -inf without a proof.
+        h(z) >= offset + <multipliers, z> for all z; -inf if this was not proven.
     least : Least or None
         The lower bound of g over X0.
     """
@@ -216,12 +219,13 @@ class Whole(NamedTuple):
 
 
 class Master(Protocol):
-    """Solves a sequence of reduced problems whose rows change, on one model that it updates.
+    """Solves a sequence of reduced problems with changing rows, by one model that it updates.
 
-    It may raise any exception: another master then replaces it, and a new one is built for the next problem.
-    A slow master calls `cutplane.runtime.deadline.check_time` between its iterations, or passes
+    It may raise any exception; then another master solves the problem, and a new master is built for the next
+    one. A slow master calls `cutplane.runtime.deadline.check_time` between its iterations, or passes
     `cutplane.runtime.deadline.seconds_left` to its backend, and does not catch `OutOfTime`, so that the run
-    ends with its bounds. Compiled code should return to Python about every second, so that Ctrl-C works.
+    can end in time with its bounds. Compiled code should return to Python about every second, so that Ctrl-C
+    works.
 
     Attributes
     ----------
@@ -235,10 +239,10 @@ class Master(Protocol):
 
 
 class MasterKind(Protocol):
-    """Builds masters: a class of them, or any object that is called with a reduced problem.
+    """Builds masters: a class of masters, or any object that is called with a reduced problem.
 
-    Pass a user's as ``backend=``. Lower bounds are computed from the multipliers alone: a wrong master
-    costs iterations, never the proof.
+    Pass your class as ``backend=``. A wrong master costs iterations, but cannot make a bound wrong, because
+    lower bounds are computed from the multipliers alone.
 
     Attributes
     ----------
@@ -252,7 +256,7 @@ class MasterKind(Protocol):
     name: str
 
     def refusal(self, reduced: ReducedProblem, stabilization: type[Prox] | type[Level] | None) -> str | None:
-        """Return None if its masters accept this kind of problem, else the reason, as a clause."""
+        """Return None if the masters accept this kind of problem, otherwise the reason, as a clause."""
         ...
 
     def __call__(self, reduced: ReducedProblem) -> Master:

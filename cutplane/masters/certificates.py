@@ -1,4 +1,6 @@
-"""Small convex solves, checked through their dual points: inner minima, projections, infeasibility."""
+"""Small convex problems solved with a proof from their dual points: inner minima, projections,
+infeasibility.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ from cutplane.regularizers.separable import NoRegularizer
 from cutplane.sets.base import FeasibleSet, scale_of, size_of
 
 _ENOUGH = 1e-6
-"""Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
+"""Relative gap up to which no second backend is tried, because a smaller gap is not worth another solve."""
 _TOO_FAR = 1e3
-"""Size of the solution in units above which the unit is changed, because auxiliaries may be squares, which a
-proof cannot bound in so small a unit."""
+"""Size of the solution, in units, above which the unit is changed, because auxiliary variables may be
+squares, and a proof would need a bound of them."""
 _ROUNDING = 1e-12
-"""Excess relative to the terms of its sum from which infeasibility is proven, because a smaller one may be
-rounding error."""
+"""Excess relative to the terms of its sum above which infeasibility is proven, because a smaller excess may
+be a rounding error."""
 
 
 class InnerMinimum:
@@ -74,10 +76,10 @@ class InnerMinimum:
         self._programmes: dict[tuple[str, bool], ConeProgramme] = {}
 
     def __call__(self, v: Array, budget: float = math.inf, extent: float = 0.0) -> Minimum:
-        """Return the minimum; (-inf, None) if it is unbounded or if no backend could solve it.
+        """Return the minimum; (-inf, None) if it is -inf or no backend could solve the problem.
 
         `budget` is an upper bound of g at the solution of the whole problem: if the minimum over X0 is -inf,
-        this call and later ones minimise over {g <= budget}. `extent` is the size of that solution, or 0.
+        this call and later ones minimise over {g <= budget}. `extent` is the size of this solution, or 0.
         """
         if far_from_unit(extent, self._unit) or extent > _TOO_FAR * self._unit:
             self._compile(unit_of(extent))
@@ -95,7 +97,7 @@ class InnerMinimum:
         return least
 
     def _evaluate(self, v: Array, budget: float) -> Minimum:
-        """Solve with the objective in the unit of v, then, if a gap remains, in the unit of g."""
+        """Solve with the objective in the unit of v; if a gap remains, then in the unit of g."""
         size = self._unit * float(np.abs(v).max(initial=0.0))
         best, solver_gap = self._scaled(v, budget, size or self._height), self.solver_gap
         enough = math.isfinite(best.value) and solver_gap <= _ENOUGH * max(abs(best.value), size)
@@ -128,11 +130,11 @@ class InnerMinimum:
             if outcome.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
                 break
             if outcome.status != cp.OPTIMAL and self._extent == 0.0:
-                continue  # the bound would hold near a minimum whose place is unknown
+                continue  # the bound holds only near a minimum, which was not found
             if outcome.x is not None and outcome.bound > best.value:
                 best = Minimum(outcome.bound, outcome.x)
                 self.solver_gap = max(0.0, outcome.value - outcome.bound)
-            gap = abs(outcome.value - outcome.bound)  # an inaccurate point may be anywhere
+            gap = abs(outcome.value - outcome.bound)  # an inaccurate point may be far from the minimiser
             if outcome.status == cp.OPTIMAL and gap <= _ENOUGH * (1.0 + abs(outcome.value)):
                 break
         return best
@@ -189,7 +191,7 @@ class ConicProjection:
 
 
 def is_nowhere_finite(terms: Sequence[Any], simple_set: Any, dim: int) -> bool:
-    """Tell whether it is proven that a sum is inf at every point of a set; all have cvxpy forms."""
+    """Tell whether it is proven that a sum of terms is inf on a whole set; all have cvxpy forms."""
     x = cp.Variable(dim)
     whole = cp.Problem(cp.Minimize(sum(term.cvxpy_form(x) for term in terms)), simple_set.cvxpy_form(x))
     return any(solve_conic(whole, x, backend).bound == math.inf for backend in BACKENDS)
@@ -203,9 +205,9 @@ def certify_infeasible(rows: Rows, simple_set: FeasibleSet, dim: int) -> bool:
 
         <offsets, mu> + min over x in X0 of <slopes' mu, x>  >  0.
 
-    Where X0 is unbounded and this minimum is -inf, ``-R ||slopes' mu||_1`` replaces it. This proves that no
-    common point has ``||x||_inf <= R``, with R 1e6 times the largest distance of a half-space's boundary from
-    zero, at least 1. The same is proven if X0 is empty.
+    If this minimum is -inf because X0 is unbounded, it is replaced by ``-R ||slopes' mu||_1``, which proves
+    that no common point has ``||x||_inf <= R``. Here R is 1e6 times the largest distance of a half-space's
+    boundary from zero, at least 1e6. The same is proven if X0 is empty.
 
     False if there is a common point or no proof, for example because the set has no cvxpy form.
     """

@@ -34,19 +34,20 @@ from cutplane.runtime.deadline import check_time
 from cutplane.sets.base import is_whole_space
 
 _SLOPES = 64.0
-"""Size to which slopes of cuts are scaled for Clarabel, because its tolerances are relative to 1 and gaps are
-smaller."""
+"""Size to which slopes of cuts are scaled for Clarabel, because its tolerances are relative to 1 and gaps
+should be smaller."""
 
 _FEW_VARIABLES = 300
-"""Largest dimension in which a problem that is no quadratic programme is compiled once, because cvxpy maps
-parameters into cones in time and memory proportional to rows times dim^2."""
+"""Largest dimension in which a cone programme that is not quadratic is compiled only once, because compiling
+it with parameters takes time and memory proportional to rows times dim^2."""
 
 _FEASIBLE = 1e-4
-"""Violation of a half-space, relative to its terms, above which the dual form counts as unbounded, because an
-inaccurate solution of a feasible problem violates less."""
+"""Violation of a half-space, relative to its terms, above which the dual form counts as unbounded, because
+inaccurate solutions of feasible problems have smaller violations."""
 
 _STEP = 16
-"""Rows between two compilations of a dual form, because its matrix has as many numbers as pairs of rows."""
+"""Number of rows between two compilations of a dual form, because its matrix has one number per pair of
+rows."""
 
 _solver: Any = clarabel
 
@@ -54,9 +55,9 @@ _solver: Any = clarabel
 class CvxpyMaster:
     """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by any backend of cvxpy.
 
-    cvxpy compiles it once for a number of rows that doubles, in a unit of x close to the size of solutions.
-    Where g and the prox term are a diagonal quadratic on the whole space, and there are fewer rows than
-    coordinates, the dual over the multipliers is solved instead.
+    cvxpy compiles the problem again only when the number of rows has doubled, in a unit of x close to the
+    size of solutions. If g and the prox term are a diagonal quadratic on the whole space, and there are fewer
+    rows than coordinates, the dual problem is solved instead.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class CvxpyMaster:
     backend : str
         A name of ``cvxpy.installed_solvers()``, in any case.
     options : mapping, optional
-        Passed to the backend; they override the options that make it accurate.
+        Options of the backend, which override the options that make it accurate.
 
     Raises
     ------
@@ -89,7 +90,7 @@ class CvxpyMaster:
         self._restate(1.0)
 
     def _restate(self, unit: float) -> None:
-        """State g and X0 in u = x / unit."""
+        """State g and X0 in the variable u = x / unit."""
         self._unit = unit
         self._stated: dict[Kind, ParametricProblem] = {}
         self._g, self._inside = (
@@ -98,10 +99,10 @@ class CvxpyMaster:
         )
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve, with the tightest tolerances if `accuracy` is 0, which a run requests where others fail.
+        """Solve, with the tightest tolerances if `accuracy` is 0.
 
-        The tolerances of backends are relative to 1: where the solution is far from the unit, the problem is
-        solved again in another unit.
+        If the solution is far from the unit, the problem is solved again in another unit, because the
+        tolerances of backends are relative to 1.
         """
         if np.unique(rows.blocks[rows.blocks != HALF_SPACE]).size < self.reduced.n_blocks:
             return MasterSolution(None, None, MasterStatus.UNBOUNDED, "a block of the risk has no cut")
@@ -120,7 +121,7 @@ class CvxpyMaster:
         return solution if again.x is None else again
 
     def _quadratic(self, stabilization: Stabilization) -> DiagonalQuadratic | None:
-        """Return g + prox as a definite diagonal quadratic on the whole space; None if it is not one."""
+        """Return g + prox as a diagonal quadratic on the whole space, with positive weights, or None."""
         reduced, form = self.reduced, self.reduced.quadratic
         if form is None or isinstance(stabilization, Level):
             return None
@@ -134,8 +135,8 @@ class CvxpyMaster:
         """Solve max <r, m> - 1/2 m'Hm over multipliers m >= 0 of the rows with sum 1 over each block of cuts.
 
         With g(x) + prox = 1/2 sum_j w_j (x_j - c_j)^2 + constant, w > 0, and rows A x + b: H = A diag(1/w) A'
-        and r = b + A c; the minimiser is x = c - A'm / w. Return None if this fails or violates a half-space,
-        because the reduced problem may be infeasible.
+        and r = b + A c; the minimiser is x = c - A'm / w. Return None if the solve fails or x violates a
+        half-space, because the reduced problem may then be infeasible.
         """
         slopes = rows.slopes
         factors = row_factors(slopes, rows.blocks, 1.0)
@@ -158,7 +159,7 @@ class CvxpyMaster:
     def _maximise(
         self, H: Array, r: Array, members: Array, settings: Mapping[str, Any]
     ) -> tuple[MasterStatus, str, Array | None]:
-        """Maximise <r, m> - 1/2 m'Hm over m >= 0 whose sums over the rows of `members` are 1."""
+        """Maximise <r, m> - 1/2 m'Hm over m >= 0 with sum 1 over each row of `members`."""
         if self._dual is None or not 0 <= self._dual.size - r.size < 2 * _STEP:
             self._dual = MultiplierQP(-(-r.size // _STEP) * _STEP, len(members))
         self._dual.fill(H, r, members)
@@ -167,7 +168,7 @@ class CvxpyMaster:
         return status, message, None if m is None else m[: r.size]
 
     def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
-        """Solve in the current unit."""
+        """Solve in the current unit of x."""
         kind = None if stabilization is None else type(stabilization)
         stated = self._stated.get(kind)
         if stated is None or rows.ids.size > stated.offsets.size:
@@ -175,7 +176,7 @@ class CvxpyMaster:
             stated = ParametricProblem(
                 self._u, self._g, self._inside, self.reduced.n_blocks, kind, scale, rows
             )
-            if rows.slopes[rows.blocks != HALF_SPACE].any():  # else the scale is no typical one
+            if rows.slopes[rows.blocks != HALF_SPACE].any():  # otherwise the scale would not be typical
                 self._stated[kind] = stated
         factors = self._factors(rows, stated.scale)
         stated.fill(rows, factors, self._unit, stabilization)
@@ -187,7 +188,7 @@ class CvxpyMaster:
         return self._answer(self._u.value, duals, factors / (1.0 if kind is Level else stated.scale), message)
 
     def _factors(self, rows: Rows, scale: float) -> Array:
-        """Return the factors of the rows if the objective is multiplied by `scale`."""
+        """Return the factors of the rows that belong to the factor `scale` of the objective."""
         factors = row_factors(rows.slopes, rows.blocks, scale)
         factors[rows.blocks == HALF_SPACE] /= self._unit
         return factors
@@ -199,9 +200,9 @@ class CvxpyMaster:
 
 
 class ParametricProblem:
-    """The reduced problem in u with a number of parametrised rows, which cvxpy compiles once.
+    """The reduced problem in u, with a fixed number of rows as parameters, which cvxpy compiles once.
 
-    A row that is not in use is 0 <= 1. Objective and rows are multiplied by `scale`.
+    An unused row is 0 <= 1. Objective and rows are multiplied by `scale`.
     """
 
     def __init__(self, u: Any, g: Any, inside: Any, n_blocks: int, kind: Kind, scale: float, rows: Rows):
@@ -240,10 +241,10 @@ class ParametricProblem:
 
 
 class MultiplierQP:
-    """min 1/2 m'Hm - <r, m> over m >= 0 with sum 1 over each block, which cvxpy compiles once for a size.
+    """min 1/2 m'Hm - <r, m> over m >= 0 with sum 1 over each block, which cvxpy compiles once per size.
 
-    An entry of m without a row costs 1, so that it is 0. H is the parameter, because cvxpy takes much longer
-    to compile a parametrised factor of it.
+    Unused entries of m have the cost 1, so that they are 0. The parameter is H and not a factor of it,
+    because cvxpy takes much longer to compile the latter.
     """
 
     def __init__(self, size: int, n_blocks: int):
@@ -265,9 +266,9 @@ class MultiplierQP:
 class ConeMaster(CvxpyMaster):
     """Solves any reduced problem whose regularizer and simple set have cvxpy forms, by Clarabel itself.
 
-    cvxpy states g over X0 once, as the cone programme min 1/2 v'Pv + c'v subject to A v + s = b, s in K, with
-    x among the columns v. A solve adds a column for the model of each block, a row for each cut and
-    half-space, and the prox term to P and c. With a level constraint, one more column bounds g from above.
+    cvxpy compiles g over X0 once into a cone programme min 1/2 v'Pv + c'v subject to A v + s = b, s in K,
+    where v contains x. A solve adds a column for the model of each block, a row for each cut and half-space,
+    and the prox term to P and c. With a level constraint, one more column bounds g from above.
 
     Parameters
     ----------
@@ -311,7 +312,7 @@ class ConeMaster(CvxpyMaster):
         return by_clarabel(sparse.csc_array(np.triu(H)), -r, sides, b, cones, settings)[:3]
 
     def _solve(self, rows: Rows, stabilization: Stabilization, settings: Mapping[str, Any]) -> MasterSolution:
-        """Solve the programme of g over X0, with models, rows and stabilisation added."""
+        """Solve the programme of g over X0 after adding models, rows and stabilisation."""
         with_level = isinstance(stabilization, Level)
         scale = _SLOPES * objective_scale(rows.slopes, rows.offsets, rows.blocks) / self._unit
         factors = self._factors(rows, scale)
@@ -362,6 +363,6 @@ class ConeMaster(CvxpyMaster):
 
 
 def _matrix(parts: list[tuple[Array, Array, Array]], n_rows: int, n_columns: int) -> Any:
-    """Return the sparse matrix of parts (rows, columns, values)."""
+    """Return a sparse matrix from parts (rows, columns, values)."""
     rows, columns, values = map(np.concatenate, zip(*parts, strict=True))
     return sparse.csc_array((values, (rows, columns)), shape=(n_rows, n_columns))

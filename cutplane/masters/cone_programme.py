@@ -1,4 +1,4 @@
-"""Problems of cvxpy solved by a backend, and lower bounds computed from its dual point."""
+"""Cone programmes: problems of cvxpy solved by a backend, with lower bounds from its dual point."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import check_time
 
 BACKENDS = "CLARABEL", "SCS"
-"""The backends that bound a cone programme, in order of preference."""
+"""The backends whose dual points are used for bounds, in order of preference."""
 
 _LENIENT = {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
-"""Options of OSQP after its iteration limit. Its step size changes only at large imbalances, because the
-iteration cycles on linear programmes where it changes often."""
+"""Options of OSQP for a second attempt after its iteration limit: the step size changes only if residuals are
+very different, because with frequent changes OSQP cycles on linear programmes."""
 
 # ------------------------------------------------------------------ without a bound
 
@@ -38,10 +38,10 @@ def call(
 ) -> tuple[MasterStatus, str]:
     """Solve a cvxpy problem without warnings, and without exceptions except `OutOfTime`.
 
-    The status is SOLVED also if the solution is less accurate than requested; the message then says so.
+    If the solution is less accurate than requested, the status is also SOLVED, with a message.
     """
     accurate = {**ACCURATE.get(backend, {}), **options}
-    if backend == "HIGHS":  # its active-set methods cycle on some quadratic programmes
+    if backend == "HIGHS":  # its active-set methods cycle on some QPs
         size = sum(x.size for x in problem.variables()) + sum(c.size for c in problem.constraints)
         limit = 1000 + 20 * size
         accurate = {"qp_iteration_limit": limit, "simplex_iteration_limit": limit, **accurate}
@@ -74,21 +74,22 @@ def _attempt(
 
 
 class CarefulOSQP(OSQP):
-    """cvxpy's interface to OSQP, with correct updates, and which raises a Ctrl-C that OSQP has caught.
+    """cvxpy's interface to OSQP, with two corrections: of updates in warm starts, and of Ctrl-C, which is
+    raised again.
 
-    In a warm start cvxpy passes only the sides of the constraints that changed. OSQP compares them with the
-    other sides, which it has scaled and rounded, and may then reject an equation and solve the old problem,
-    which cvxpy does not notice. Therefore both sides are always passed.
+    In a warm start, cvxpy passes only the sides of the constraints that changed. OSQP compares them with the
+    other sides, which it has scaled and rounded. It may then reject an equation and solve the old problem,
+    without an error in cvxpy. Therefore both sides are always passed.
     """
 
     def name(self) -> str:
-        """Return a name that no solver of cvxpy has, because custom solvers need one."""
+        """Return a name that differs from the names of cvxpy's solvers, because custom solvers need one."""
         return "CAREFUL_OSQP"
 
     def solve_via_data(
         self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
     ) -> Any:
-        """Solve, after the last sides in the cache became NaN, so that every side counts as changed."""
+        """Solve, after replacing the last sides in the cache by NaN, so that every side counts as changed."""
         if solver_cache and self.name() in solver_cache:
             _, last, _ = solver_cache[self.name()]
             for side in ("l", "u"):
@@ -105,14 +106,15 @@ _OSQP = CarefulOSQP()
 # --------------------------------------------------------------------- with a bound
 
 FAR = 1e6
-"""Distance from the origin within which infeasibility is proven, in the largest coordinate and relative to
-the sides of the constraints, because farther out the residual of the multipliers can outweigh the proof."""
+"""Largest coordinate of the points for which infeasibility is proven, relative to the sides of the
+constraints, because at more distant points the residual of the multipliers may exceed the proven
+violation."""
 
 _DIVERGED = 1e100
-"""Entries above this are no solution, because their squares would overflow."""
+"""Size of entries above which an answer is no solution, because the squares would overflow."""
 
 _LINKS = 10
-"""Longest chain of auxiliary variables that are functions of one another, because longer ones are rare."""
+"""Longest chain of auxiliary variables that depend on one another, because longer chains are rare."""
 
 _LARGEST_EXPONENT = 700.0
 """Largest argument of exp, because exp(709.8) overflows."""
@@ -136,21 +138,20 @@ def solve_conic(problem: cp.Problem, x: cp.Variable, backend: str, extent: float
     The programme is min 1/2 u'Pu + c'u + d subject to A u + s = b, s in K, with u = (x, auxiliaries). For any
     u0, and any y in the dual cone of K, with r = c + P u0 + A'y,
 
-        d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R.
+        d - 1/2 u0'P u0 - b'y - R ||r||_1  <=  the least value over all feasible u with ||u||_inf <= R. The
+        left side is evaluated at the backend's primal point u0 and its dual point, projected into the dual
+        cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf). It bounds the value of all feasible u in this
+        box, and of all feasible u if r = 0. For auxiliary variables that are squares, R is ten times the
+        square of these sizes.
 
-    The left side is evaluated at the backend's primal point u0 and its dual point, projected into the dual
-    cone, with R = 10 max(extent, ||u0||_inf, ||b||_inf): no feasible u in this box has a value below the
-    bound, and if r = 0 no feasible u at all. For auxiliaries that stand for squares, R is ten times the
-    square of these sizes.
-
-    If the backend calls the problem infeasible, the bound is inf if its certificate proves that no feasible u
-    has ||u||_inf <= 1e6 max(1, ||b||_inf), else -inf.
+    If the backend calls the problem infeasible, the bound is inf if the dual point proves that no feasible u
+    has ||u||_inf <= 1e6 max(1, ||b||_inf), otherwise -inf.
     """
     return attempted(lambda: ConeProgramme(problem, backend).solve().outcome(x, extent))
 
 
 def attempted(solve: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of a solve, or one without x if the backend fails or refuses the problem."""
+    """Return the outcome of a solve, or an outcome without x if the backend fails or refuses the problem."""
     try:
         return solve()
     except (cp.SolverError, ValueError, ArithmeticError):
@@ -164,11 +165,11 @@ class Solved:
     Attributes
     ----------
     A, b, c, P, constant
-        The data, with auxiliaries scaled to about 1; P is None without a quadratic form.
+        The data, with auxiliary variables scaled to about 1; P is None if there is no quadratic form.
     v, y : ndarray
         The primal point, and the dual point projected into the dual cone.
     status : str
-        cvxpy's name of it.
+        cvxpy's name of the status.
     n_equations : int
         The number of equations, which are the first rows.
     cone_of : ndarray of int
@@ -200,7 +201,7 @@ class Solved:
 
     @cached_property
     def Pv(self) -> Array:
-        """The gradient of the quadratic form."""
+        """The gradient P v of the quadratic form."""
         return np.zeros_like(self.v) if self.P is None else self.P @ self.v
 
     @property
@@ -210,20 +211,20 @@ class Solved:
 
     @property
     def reach(self) -> float:
-        """Ten times the size of the primal point and of the sides."""
+        """Ten times the largest entry of the primal point and of the sides."""
         return REACH * max(
             1.0, float(np.abs(self.v).max(initial=0.0)), float(np.abs(self.b).max(initial=0.0))
         )
 
     def reaches(self, extent: float = 0.0) -> Array:
-        """Return the reach of each column: at least ten times `extent`, and ten times `squares`."""
+        """Return a bound of each column: ten times `extent` or the current reach, and ten times `squares`."""
         return np.maximum(max(self.reach, REACH * extent), REACH * self.squares(extent))
 
     def squares(self, extent: float) -> Array:
         """Return the size of auxiliaries that are squares, and 0 for other columns.
 
         A square t >= ||z||^2 is stated as 1 + t >= ||(1 - t, 2 z)||, so that its column has entries in the
-        first row of a cone and in another row. The size of 2 z follows from the rows of the cone and the
+        first row of a cone and in another row. The size of 2 z is computed from the rows of the cone and the
         sizes of the other columns.
         """
         sizes = np.zeros(self.v.size)
@@ -255,7 +256,7 @@ class Solved:
         return self.v[first : first + variable.size]
 
     def outcome(self, x: cp.Variable, extent: float = 1.0) -> Outcome:
-        """Return the value of x and the bound that the dual point proves; see `solve_conic`."""
+        """Return the value of x and the bound proven by the dual point; see `solve_conic`."""
         nothing = Outcome(self.status)
         if not np.abs(self.y).max(initial=0.0) < _DIVERGED:
             return nothing
@@ -273,14 +274,14 @@ class Solved:
 
 
 _SETUP = 0.6
-"""Seconds of a solver's set-up per second of cvxpy's compilation, because the solver's time limit excludes
-them: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
+"""Seconds of a solver's set-up per second of cvxpy's compilation, needed because the solver's time limit
+excludes its set-up: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
 
 
 class ConeProgramme:
     """A cvxpy problem compiled once for a backend, and solved for several objectives and sides.
 
-    cvxpy takes about ten times as long to compile a small problem as a backend takes to solve it.
+    Compiling a small problem by cvxpy takes about ten times as long as solving it by a backend.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ class ConeProgramme:
     backend : str
         A name of `BACKENDS`.
     side : cvxpy.Parameter, optional
-        A number of which b is an affine function.
+        A number on which b depends affinely.
     """
 
     def __init__(self, problem: cp.Problem, backend: str, side: cp.Parameter | None = None):
@@ -312,11 +313,11 @@ class ConeProgramme:
         check_time()
 
     def solve(self, tolerance: float = LAST_DIGITS) -> Solved:
-        """Solve to a tolerance; the default is the smallest that the backend reaches."""
+        """Solve to a tolerance, by default the smallest that the backend reaches."""
         return self._solve(self.data, self.constant, tolerance)
 
     def solve_with(self, scale: float, x: cp.Variable, v: Array, side: float = 0.0) -> Solved:
-        """Solve with `scale` times the objective of the problem plus <v, x>, and with a side."""
+        """Solve with the objective `scale` times the problem's objective plus <v, x>, and with a side."""
         c = scale * self.data["c"]
         c[self.columns[x.id] :][: x.size] += v
         data = {**self.data, "c": c, "b": self.data["b"] + side * self._rise}
@@ -327,7 +328,7 @@ class ConeProgramme:
     def _solve(self, data: dict[str, Any], constant: float, tolerance: float) -> Solved:
         settings = ACCURATE.get(self._backend, {}) | tolerances(self._backend, tolerance)
         v, z, status = self._answer(data, settings)
-        if status == cp.SOLVER_ERROR:  # the tightest tolerance may be out of reach
+        if status == cp.SOLVER_ERROR:  # the tightest tolerance may not be reached
             v, z, status = self._answer(data, {})
         if status != cp.OPTIMAL:
             check_time()
@@ -373,7 +374,9 @@ def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
 
 
 def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
-    """Scale auxiliaries by their size when variables are about 1, if it is larger than 1."""
+    """Scale auxiliary variables to size 1, if they are larger than 1 when variables have a size of about
+    1.
+    """
     units = column_sizes(data["A"], known)
     if (units == 1.0).all():
         return data
@@ -385,7 +388,7 @@ def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
 
 
 def column_sizes(A: Any, known: Array) -> Array:
-    """Return the sizes of columns implied by the rows if known columns have size 1: powers of two, >= 1."""
+    """Return the column sizes that rows imply if known columns have size 1: powers of two, at least 1."""
     entries = sparse.coo_array(A)
     rows, columns, values = entries.row, entries.col, np.abs(entries.data)
     sizes = np.where(known, 1.0, 0.0)

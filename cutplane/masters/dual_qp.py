@@ -14,24 +14,25 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _RENEW = 100
-"""Steps after which the factor is computed again, because updates accumulate rounding errors."""
+"""Number of steps after which the factor is computed again, because updates accumulate rounding errors."""
 _FEW = 4
-"""Least ratio of all coordinates to changed ones for an update of the Gram matrix, because below it a new one
-is faster."""
+"""Least ratio of all coordinates to changed ones for an update of the Gram matrix, because below it a new
+matrix is faster."""
 _UPDATES = 20
-"""Most updates in a row before a new Gram matrix, because each adds rounding errors."""
+"""Largest number of updates in a row, because each adds rounding errors."""
 _PART = 8192
-"""Columns that are copied at a time, because their products then fit into the cache."""
+"""Number of columns that are copied at a time, because their products then fit into the cache."""
 _CANCELLED = 0.5
-"""Least share of a diagonal entry after an update, because below it digits are lost."""
+"""Least share of a diagonal entry that must remain after an update, because a smaller rest has lost
+digits."""
 
 
 class DualQP:
     """Maximise q'a - 1/2 a'Ha over multipliers a >= 0 that sum to 1 over each block; H = A diag(metric) A'.
 
-    Rows A, multipliers, `hessian` and the factor of the active set persist between solves. Without a metric H
-    = A A'. `constraints` are the positions of rows of no block; `finite` tells whether H is finite,
-    `complete` whether every block has a row.
+    Rows A, multipliers, `hessian` and the factor of the active set persist between solves. If there is no
+    metric, H = A A'. `constraints` are the positions of rows without a block; `finite` tells whether H is
+    finite, `complete` whether every block has a row.
     """
 
     def __init__(self, n_blocks: int):
@@ -141,7 +142,7 @@ class DualQP:
         self.metric, self._moves = metric, _RENEW
 
     def _update(self, metric: Array, slopes: Any) -> bool:
-        """Add the difference of the metrics; return False if that would be slow, or would lose digits."""
+        """Add the difference of the metrics; return False if this would be slow, or would lose digits."""
         if self.metric is None or self._updates == _UPDATES:
             return False
         changed = np.flatnonzero(metric != self.metric)
@@ -158,7 +159,7 @@ class DualQP:
         return v if self.metric is None else self.metric * v
 
     def length(self, step: Array) -> float:
-        """Return sqrt(a'Ha), given diag(metric) A'a; coordinates with metric 0 do not count."""
+        """Return sqrt(a'Ha), given step = diag(metric) A'a; coordinates with metric 0 are omitted."""
         if self.metric is None:
             return math.sqrt(float(step @ step))
         free = self.metric > 0.0
@@ -169,20 +170,20 @@ class DualQP:
     def maximise(self, heights: Array, offsets: Array, t: float, tol: float) -> tuple[int, float, float]:
         """Solve for q = heights / t from the last multipliers, up to a duality gap of tol.
 
-        The heights are sums of the offsets and of products, with their rounding errors. Return one of the
-        statuses of `active_set`, the gap, and its rounding error.
+        The heights are offsets plus products, so that their rounding errors are relative to the offsets, too.
+        Return one of the statuses of `active_set`, the gap, and its rounding error.
         """
         self._renew()
         return self._improve(tol, 0.0, (heights, offsets, t))
 
     def begin(self, q: Array) -> None:
-        """Make the multipliers feasible, and compute their factor, without a solve."""
+        """Make the multipliers feasible and compute the factor, without a solve."""
         self._renew()
         state = self._group, self._sigma, *self._state
         self._n_free = active_set.start(self.hessian, q, *state, self._n_free, self._a, self.count)
 
     def set_multipliers(self, multipliers: Array) -> None:
-        """Use feasible multipliers as the last solution."""
+        """Replace the last solution by these feasible multipliers."""
         self._a[: self.count] = multipliers
         for row in np.flatnonzero(multipliers):
             if self._where[row] < 0:
@@ -219,14 +220,16 @@ class DualQP:
         return status, gap, error
 
     def newton_step(self, gradient: Array) -> Array:
-        """Return the step to the maximiser, given the gradient on the support, with the same block sums."""
+        """Return the step to the maximiser with the same block sums, given the gradient on the support."""
         step = gradient.copy()
         active_set.newton(self._factor, self._sums, self._n_free, step)
         return step
 
     @property
     def ray(self) -> Array:
-        """The last direction on the support; if the problem was unbounded, one along which it is."""
+        """The last direction on the support; along it the problem is unbounded, if its status was
+        UNBOUNDED.
+        """
         return self._ray[: self._n_free]
 
     # -------------------------------------------------------------- read out
@@ -236,7 +239,7 @@ class DualQP:
         return combined(self._a, slopes, self.support)
 
     def model(self, heights: Array) -> float:
-        """Return the sum over the blocks of the largest entry of a vector with one entry per row."""
+        """Return the model's value: the sum over the blocks of the largest height of a row."""
         group = self._group[: self.count]
         if self.n_blocks == 1 and not self.constraints.size:
             return float(heights.max())
@@ -277,7 +280,7 @@ def combined(weights: Array, slopes: Any, chosen: Array) -> Array:
 
 @routine(fastmath=SUMS)
 def add(rows, weights, chosen, out):
-    """Add the chosen rows times their weights."""
+    """Add the weighted sum of the chosen rows to `out`."""
     for p in range(chosen.shape[0]):
         i = chosen[p]
         t = weights[i]

@@ -26,51 +26,55 @@ from cutplane.runtime.deadline import check_time
 from cutplane.sets.box import box_corner
 
 _ROUNDS, _LAST_ROUNDS = 40, 100
-"""Newton steps before the path is followed, and at its end, where more because no other method follows."""
+"""Largest numbers of Newton steps before the path is followed, and at its end, where there are more because
+no other method follows."""
 _STAGE_ROUNDS = 15
-"""Newton steps in a stage of the path, few because the stage before gives a close start."""
+"""Largest number of Newton steps in a stage of the path, few because the last stage gives a close start."""
 _STEPS = 4.0
-"""Ratio of successive weights on the path, because Newton's method converges from one to the next."""
+"""Ratio of successive weights on the path, because Newton's method converges from the solution of one to the
+next."""
 _STAGE_GAP = 0.01
-"""Gap at which a stage ends relative to its weight, because x depends on their ratio."""
+"""Gap relative to the weight at which a stage ends, because x depends on the ratio of both."""
 _EXACT = 1e-10
-"""Gap relative to the terms of its sum at which a solve ends, because it is not worth another step."""
+"""Relative gap at which a solve ends, because a smaller gap is not worth another step."""
 _CREDIBLE = 1e-8
-"""Gap of an accepted answer relative to the terms, because Newton's method may stop above `_EXACT` where lam
-is small."""
+"""Relative gap of an accepted answer, because Newton's method may stop above `_EXACT` if lam is small."""
 _ROUNDING = 1e-16
-"""Resolution of a gap relative to the largest slope, because float64 has 16 digits."""
+"""Rounding error of a gap relative to the largest slope, because float64 has 16 digits."""
 _FAR = 100.0
-"""Length of a step along a ray in units of lam, because the quadratic model has no maximiser on it."""
+"""Length of a step along a ray in units of lam, which is needed because the quadratic model has no maximiser
+along it."""
 _LONG = 1e3
-"""Entry of a step above which A'a is computed from its terms, because digits cancel where the multipliers of
-cuts are at most 1."""
+"""Size of a step above which A'a is computed again from the multipliers, because digits cancel: multipliers
+of cuts are at most 1."""
 _DRIFT = 1e-9
-"""Distance from the simplices above which a step is corrected, because a smaller one is rounding error."""
+"""Distance from the simplices above which a step is corrected, because a smaller distance is a rounding
+error."""
 _SHARE = 0.01
-"""Tolerance of a Newton step relative to the gap, because the next step corrects the rest."""
+"""Tolerance of a Newton step relative to the gap, because the next step corrects the error."""
 _IDLE = 1e-6
-"""Share of the mean mass below which a coordinate is omitted from a curvature, because only steps depend on
-it."""
+"""Share of the mean mass below which a coordinate is omitted from the curvature, because the curvature only
+affects the steps."""
 _FLAT = 0.3
-"""Derivative at the end of a line search relative to its start, because the next Newton step corrects an
-inexact one."""
+"""Derivative at the end of a line search relative to the derivative at its start, because the next Newton
+step corrects the error."""
 _TINY = 1e-300
-"""Least denominator, because a quotient must be finite."""
+"""Least denominator, because quotients must be finite."""
 _TRIALS = 40
-"""Most bisections of a step, because they end at 1e-12 of it."""
+"""Largest number of bisections of a step, because the bracket is then 1e-12 of it."""
 _CHUNK = 1024
-"""Columns that are multiplied at once, because their products stay in the cache."""
+"""Number of columns that are multiplied at once, because their products stay in the cache."""
 _MANY = 2000
-"""Coordinates above which the entropy is tried first, because it was faster than HiGHS in runs of
+"""Number of coordinates above which this master is tried first, because it was faster than HiGHS in runs of
 boosting."""
 _COST = 10.0
-"""Highest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the allowed
+"""Largest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the allowed
 error."""
 _FINE = 0.5
-"""Least cost of the entropy in units of max |slope| / dim, because Newton's method does not pay below it."""
+"""Least cost of the entropy in units of max |slope| / dim, because Newton's method is slower than HiGHS below
+it."""
 _ONE_POINT = 1e-9
-"""Relative excess over 1 of a sum of caps with which the set counts as one point, because caps are
+"""Relative excess over 1 of the sum of the caps up to which the set counts as one point, because caps are
 rounded."""
 
 
@@ -83,11 +87,11 @@ class EntropyMaster:
 
     concave and once differentiable; its gradient is A x(a) + b, with x(a) the inner minimiser. A Newton step
     is a quadratic programme over the simplices, solved by the active-set method of `SimplexQP`. It needs the
-    curvature on the rows whose multiplier is positive or should become so, and on the coordinates of x
-    between their bounds. A line search costs no product with A. The gap of (x(a), a) is the largest row at
-    x(a) minus the mean of the rows by a, summed over the blocks. If lam is so small that Newton's method
-    fails from the last multipliers, the solution is followed from a larger lam (Warmuth, Glocer, Vishwanathan
-    2008, doi:10.1007/978-3-540-87987-9_23). `gap` is the certified gap of the last answer.
+    Hessian only for rows whose multiplier is positive or should increase, and for coordinates of x between
+    their bounds. A line search needs no product with A. The gap of (x(a), a) is, summed over the blocks, the
+    largest row at x(a) minus the mean of the rows weighted by a. If lam is so small that Newton's method
+    fails from the last multipliers, problems with decreasing lam are solved first (Warmuth, Glocer,
+    Vishwanathan 2008, doi:10.1007/978-3-540-87987-9_23). `gap` is the certified gap of the last answer.
     """
 
     name = "entropy_dual"
@@ -101,7 +105,7 @@ class EntropyMaster:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
+        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term beside an entropy has no closed form"
         regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
@@ -142,7 +146,7 @@ class EntropyMaster:
         return MasterSolution(None, None, MasterStatus.FAILED, f"stopped at a gap of {self.gap:.2g}")
 
     def _is_excluded(self, rows: Rows) -> bool:
-        """Tell whether the half-spaces, combined by their multipliers, exclude all of X0."""
+        """Tell whether the combination of the half-spaces by their multipliers excludes all of X0."""
         weights = np.where(rows.blocks == HALF_SPACE, self._a, 0.0)
         if not weights.any():
             return False
@@ -158,12 +162,13 @@ class EntropyMaster:
         self._sizes = np.empty(0)
         """The largest entry of each slope."""
         self._v: Array | None = None
-        """A'a, or None if it must be computed; with it x(a) for the weight `_lam`, and the heights there."""
+        """A'a, or None if it must be computed; if not None, `_x` is x(a) for `_lam`, and `_heights` are the
+        rows there."""
         self._lam = math.nan
         self._x = self._heights = np.empty(0)
 
     def _follow(self, rows: Rows) -> bool:
-        """Keep the multipliers of the rows that are still there; tell whether all rows are finite."""
+        """Keep the multipliers of the remaining rows; tell whether all rows are finite."""
         kept = survivors(self._ids, rows.ids)
         known = int(kept.sum())
         new = rows.slopes[known:]
@@ -181,7 +186,7 @@ class EntropyMaster:
         return True
 
     def _feasible(self, a: Array, blocks: Array) -> Array:
-        """Clip multipliers at zero, and make each block sum to 1; without any, its newest row gets 1."""
+        """Clip multipliers at zero, and scale each block to sum 1; the newest row of a zero block gets 1."""
         a = np.where(a > 0.0, a, 0.0)
         cuts = np.flatnonzero(blocks != HALF_SPACE)
         groups = blocks[cuts]
@@ -196,7 +201,7 @@ class EntropyMaster:
     # Newton's method
 
     def _newton(self, rows: Rows, lam: float, accuracy: float, rounds: int) -> float:
-        """Do Newton steps from the multipliers until the gap is small enough; return the gap."""
+        """Do Newton steps from the current multipliers until the gap is small enough; return the gap."""
         slopes, offsets, minimiser = rows.slopes, rows.offsets, self._minimiser
         if self._v is None or lam != self._lam:
             self._v = _combine(self._a, slopes)
@@ -238,7 +243,9 @@ class EntropyMaster:
         return gap
 
     def _means_and_gap(self, blocks: Array, heights: Array, slack: Array) -> tuple[Array, float]:
-        """Return the mean height in each row's block (0 for a half-space), and the gap, inf outside one."""
+        """Return each row's mean height of its block (0 for a half-space), and the gap, inf if x is cut
+        off.
+        """
         weighted = self._a * heights
         cuts = blocks != HALF_SPACE
         means = np.bincount(blocks[cuts], weighted[cuts], minlength=self._n_blocks)
@@ -273,14 +280,14 @@ class EntropyMaster:
         return gap < math.inf and gap <= max(accuracy, rounding)
 
     def _path(self, lam: float) -> list[float]:
-        """Return decreasing weights, from one as large as the slopes to one close to `lam`."""
+        """Return decreasing weights, from the size of the slopes to nearly `lam`."""
         largest = max(float(self._sizes.max()), lam)
         count = math.ceil(math.log(largest / lam, _STEPS))
         return [lam * _STEPS**k for k in range(count, 0, -1)]
 
 
 def _combine(weights: Array, slopes: Array) -> Array:
-    """Return weights @ slopes; rows without weight are skipped where that is faster."""
+    """Return weights @ slopes; rows with weight zero are skipped if this is faster."""
     support = np.flatnonzero(weights)
     return weights[support] @ slopes[support] if 3 * support.size < weights.size else weights @ slopes
 
@@ -288,8 +295,8 @@ def _combine(weights: Array, slopes: Array) -> Array:
 class EntropicMinimiser:
     """x(v) = argmin over x in X0 of lam sum_j x_j (ln x_j - log_reference_j) + <v, x>.
 
-    Between its bounds, x_j = exp(log_reference_j - v_j / lam - theta), with theta = 1 on a box and chosen for
-    the sum on a simplex. With u the coordinates between their bounds, -dx/dv is
+    Between its bounds, x_j = exp(log_reference_j - v_j / lam - theta). On a box theta = 1; on a simplex theta
+    makes the sum right. With u the coordinates between their bounds, -dx/dv is
 
         inv(lam) diag(x_u)  on a box,  inv(lam) (diag(x_u) - x_u x_u' / sum x_u)  on a simplex.
 
@@ -319,7 +326,7 @@ class EntropicMinimiser:
         return float(v @ ask(self._set, Capability.LINEAR_MINIMISATION, v))
 
     def curvature(self, slopes: Array, x: Array, lam: float) -> Array:
-        """Return A (-dx/dv) A' for rows A; coordinates with a negligible share of it are omitted."""
+        """Return A (-dx/dv) A' for rows A, without coordinates whose share is negligible."""
         weights = self._between(x)
         chosen = np.flatnonzero(weights > _IDLE * weights.mean())
         if 2 * chosen.size < x.size:
@@ -336,8 +343,8 @@ class EntropicMinimiser:
     def search(self, v: Array, dv: Array, constant: float, slope: float, lam: float) -> tuple[float, Array]:
         """Return t in [0, 1] and x(v + t dv), where the dual along v + t dv is close to its maximum.
 
-        Its derivative is constant + <dv, x(v + t dv)>, decreasing, and `slope` at t = 0. The search ends
-        where the derivative is a fraction of `slope`.
+        The derivative in t is constant + <dv, x(v + t dv)>, which decreases and is `slope` at t = 0. The
+        search ends when it is a fraction of `slope`.
         """
         low, high, t = 0.0, 1.0, 1.0
         for _ in range(_TRIALS):
@@ -360,7 +367,7 @@ class EntropicMinimiser:
         return float(weights @ (dv - mean) ** 2) / lam
 
     def _between(self, x: Array) -> Array:
-        """Return x where it is strictly between its bounds, else 0."""
+        """Return x with zeros in the coordinates at a bound."""
         return np.where((x > self._lower) & (x < self._upper), x, 0.0)
 
 
@@ -384,11 +391,11 @@ def capped_form(reduced: ReducedProblem) -> LinearForm | None:
 class SmoothedLP:
     """Solves linear reduced problems over a capped simplex of many coordinates.
 
-    The simplex method changes most coordinates from one bound to the other in every round of column
-    generation. With lam times the relative entropy to the uniform distribution, at most ``ln(dim cap)``,
-    Newton's method changes all of them at once. lam is such that the entropy costs ten times the requested
-    accuracy, which is a tenth of the gap of the run. Where Newton's method does not pay because this is too
-    small, HiGHS solves the programme.
+    In column generation, most coordinates change from one bound to the other in every round, which costs the
+    simplex method a pivot each. With an additional term, lam times the relative entropy to the uniform
+    distribution, Newton's method changes all of them at once. The entropy is at most ``ln(dim cap)``, and lam
+    is chosen such that the term costs at most ten times the requested accuracy, which is a tenth of the gap
+    of the run. If lam is too small for Newton's method, HiGHS solves the programme.
     """
 
     name = "smoothed_lp"
@@ -405,7 +412,7 @@ class SmoothedLP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
+        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
         reason = HighsMaster.refusal(reduced, stabilization)
         if reason is not None:
             return reason
@@ -417,8 +424,10 @@ class SmoothedLP:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is a tenth of the allowed error of the optimal value; 0 for an exact solution."""
-        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the newest cut: the first may be flat
+        """Solve; `accuracy` is a tenth of the allowed error of the optimal value, or 0 for an exact
+        solution.
+        """
+        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the first may be flat
         if _COST * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
             lam = 2.0 ** math.floor(math.log2(_COST * accuracy / self._entropy))
             solution = self._smooth.solve_at(rows, lam, accuracy)

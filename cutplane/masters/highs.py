@@ -27,15 +27,18 @@ DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 """Values of the option `simplex_strategy`, because HiGHS takes numbers for it."""
 
 _FEW_VARIABLES = 100
-"""Most variables with which cuts are columns, because these were faster in runs of cutting planes."""
+"""Largest number of variables with which cuts are columns, because these were faster in runs of cutting
+planes."""
 _TIGHT, _LOOSE = 1e-9, 1e-7
-"""Tolerances of the first attempts and of the last one, because 1e-7 is the default of HiGHS."""
+"""Tolerances of the first attempts and of the last one, because 1e-7 is the default of HiGHS and 1e-9 is more
+exact."""
 _SLICE = 1.0
-"""Seconds between two checks of the clock and the keyboard, because each costs a new factorisation."""
+"""Seconds between two checks of the clock and the keyboard, because each check costs a new factorisation."""
 _FEW = 10
-"""Iterations in a slice below which the next one is twice as long, because factorisations take most of it."""
+"""Number of iterations in a slice below which the next slice is twice as long, because factorisations take
+most of the time."""
 _CYCLING = 10
-"""Limit of iterations from scratch relative to the limit of a warm start, because a warm start needs
+"""Iteration limit of a solve from scratch relative to the limit of a warm start, because a warm start needs
 fewer."""
 _VERDICTS = {
     highspy.HighsModelStatus.kOptimal: MasterStatus.SOLVED,
@@ -67,7 +70,7 @@ class HighsMaster:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the reduced problem is a linear programme, else the reason, as a clause."""
+        """Return None if the reduced problem is a linear programme, otherwise the reason, as a clause."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term makes the reduced problem quadratic"
         if reduced.linear is None:
@@ -76,7 +79,7 @@ class HighsMaster:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `stabilization` must be None, and `accuracy` is not used: a basis is exact."""
+        """Solve; `stabilization` must be None, and `accuracy` is not used because a basis is exact."""
         if not is_finite(rows) or not self._follow(rows):
             self._settled = False
             return MasterSolution(None, None, MasterStatus.FAILED, "HiGHS: a row is not finite, or too large")
@@ -114,12 +117,12 @@ class HighsMaster:
 
 
 class SplitColumns:
-    """Regularizer and set as a linear programme in which x_j with a cost c_j |x_j| is p_j - q_j, both at c_j.
+    """Regularizer and set as a linear programme in which x_j with a term c_j |x_j| is split into p_j - q_j.
 
-    p_j >= 0 has the column of x_j, and q_j >= 0 one of the last columns. The `programme` has only the rows of
-    the set: with a row for each side of an absolute value, the simplex method would need a pivot for every
-    such row from a cold start. Without `split` it is `ReducedProblem.linear`, because in columns of the dual
-    p and q would double the entries of each cut.
+    Both p_j and q_j are nonnegative and have the cost c_j; p_j has the column of x_j, and q_j one of the last
+    columns. Then `programme` has only the rows of the set, which saves the simplex method a pivot for every
+    row of an absolute value. Without `split`, it is `ReducedProblem.linear`, because p and q would double the
+    entries of each cut in the dual.
     """
 
     def __init__(self, reduced: ReducedProblem, split: bool):
@@ -146,7 +149,7 @@ class SplitColumns:
             )
 
     def columns(self, slopes: Any) -> Any:
-        """Return rows over x as rows over the columns."""
+        """Return the rows in terms of the columns, from rows in terms of x."""
         return slopes @ self._signs[: slopes.shape[1]] if self._costs.size else slopes
 
     def point(self, columns: Array) -> Array:
@@ -171,7 +174,7 @@ class SplitColumns:
 class RowLayout:
     """min cost'u + sum_k xi_k subject to the form's constraints and <slope_i, x> - xi_k <= -offset_i.
 
-    The costs of the form are multiplied by `scale`. The last basis stays dual feasible when a row is added,
+    The costs of the form are multiplied by `scale`. When a row is added, the last basis stays dual feasible,
     so that the dual simplex method continues from it.
     """
 
@@ -212,9 +215,9 @@ class RowLayout:
 class ColumnLayout:
     """min <b, y> - <offsets, m> over multipliers m >= 0 of the cuts and y of the form's sides.
 
-    There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is that coordinate, and one
-    per block, which makes the multipliers of its cuts sum to 1. The last basis stays primal feasible when a
-    column is added, so that the primal simplex method continues from it.
+    There is one equation per coordinate of u = (x, auxiliaries), whose multiplier is this coordinate, and one
+    per block, which makes the multipliers of its cuts sum to 1. When a column is added, the last basis stays
+    primal feasible, so that the primal simplex method continues from it.
     """
 
     def __init__(self, form: SplitColumns, n_blocks: int, scale: float):
@@ -252,7 +255,7 @@ class ColumnLayout:
 
 
 def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, Array]:
-    """Return rows (or columns) in the format of HiGHS: where each starts, indices and values.
+    """Return rows (or columns) in the format of HiGHS: starts, indices and values.
 
     They are <slope, x> - xi_k for cuts, <slope, x> for half-spaces; xi_k has the index n_columns + k.
     """
@@ -275,26 +278,26 @@ def entries(slopes: Any, blocks: Array, n_columns: int) -> tuple[Array, Array, A
 
 
 class SilentHighs(highspy.Highs):
-    """A HiGHS model that prints nothing, not even its name, which it prints when callbacks are enabled."""
+    """A HiGHS model that prints nothing, not even its name when callbacks are enabled."""
 
     def enableCallbacks(self) -> None:
-        """Be silent, then enable callbacks."""
+        """Switch output off, then enable callbacks."""
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()
 
 
 def living_model(programme: LinearForm, strategy: int) -> highspy.Highs:
-    """Return a silent HiGHS model, without presolve so that its basis is kept.
+    """Return a silent HiGHS model, without presolve, because presolve would discard its basis.
 
-    The simplex methods are serial ones. The option `threads` is not set, because HiGHS refuses another number
-    of threads than the first model of the process had, which another package may have built.
+    The simplex methods are serial. The option `threads` is not set, because HiGHS refuses a number that
+    differs from the first model in the process, and another package may have built that model.
     """
     model = SilentHighs()
     options = {
         "presolve": "off",
         "solver": "simplex",
         "simplex_strategy": strategy,
-        "small_matrix_value": 1e-12,  # the least value that HiGHS accepts
+        "small_matrix_value": 1e-12,  # the smallest value that HiGHS accepts
     }
     for name, value in options.items():
         model.setOptionValue(name, value)
@@ -314,12 +317,10 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
     """Solve from the last basis; if that fails, from scratch, then from scratch with a looser tolerance.
 
     HiGHS perturbs costs and bounds against cycling, which makes a warm start up to twice as slow on
-    degenerate problems. The first attempt therefore does not perturb, within a limit of iterations. The limit
-    of the others is larger: the simplex method takes a few times as many iterations as there are rows and
-    columns, or it cycles.
-
-    "Infeasible" and "unbounded" are believed only after a solve from scratch. The message is the status of
-    HiGHS, unless it found an optimum.
+    degenerate problems. Therefore the first attempt does not perturb, and has a limit of iterations. The
+    limit of the other attempts is larger, because the simplex method takes a few times as many iterations as
+    there are rows and columns, unless it cycles. "Infeasible" and "unbounded" are accepted only after a solve
+    from scratch. The message is the status of HiGHS, unless it found an optimum.
     """
     limit = _usual_iterations(model)
     _configure(model, _TIGHT, perturbation=0.0)
@@ -342,12 +343,12 @@ def rerun(model: highspy.Highs) -> tuple[MasterStatus, str]:
 
 
 def _usual_iterations(model: highspy.Highs) -> int:
-    """Return a limit of iterations that warm starts reach only if they cycle, as measured."""
+    """Return a limit of iterations that warm starts reach only if they cycle, according to measurements."""
     return 1000 + 20 * (model.getNumRow() + model.getNumCol())
 
 
 def _without_costs(model: highspy.Highs) -> MasterStatus | None:
-    """Distinguish an unbounded from an infeasible programme: without costs only the former can be solved."""
+    """Distinguish an unbounded from an infeasible programme: only the former has a solution without costs."""
     cost = np.array(model.getLp().col_cost_)
     set_costs(model, np.zeros_like(cost))
     _run(model, _CYCLING * _usual_iterations(model))
@@ -362,7 +363,7 @@ def set_costs(model: highspy.Highs, cost: Array) -> None:
 
 
 def _run(model: highspy.Highs, limit: int) -> None:
-    """Solve within a limit of iterations, in slices of time that continue from the last basis."""
+    """Run the solver within a limit of iterations, in slices of time that continue from the last basis."""
     seconds = _SLICE
     while limit > 0:
         model.setOptionValue("simplex_iteration_limit", limit)

@@ -1,4 +1,4 @@
-"""The master for many blocks: an interior point method with linear systems in x alone."""
+"""The master for many blocks: an interior-point method with linear systems in x alone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.deadline import check_time
 
 _ROUNDS = 100
-"""Most steps of a solve, because rounding errors could prevent its end."""
+"""Largest number of steps, because rounding errors could prevent convergence."""
 _EXACT = 1e-11
-"""Gap and residuals relative to their terms at which a solve ends, because smaller ones are rounding
-errors."""
+"""Relative gap and residuals at which a solve ends, because smaller ones are rounding errors."""
 _CREDIBLE = 1e-7
-"""Gap of an accepted answer relative to its terms, because rounding errors may end the steps above
-`_EXACT`."""
+"""Relative gap of an accepted answer, because rounding errors may end the steps above `_EXACT`."""
 _BACK = 0.995
 """Share of the distance to the boundary in a step, because slacks and multipliers must stay positive."""
 
@@ -49,8 +47,8 @@ class InteriorPoint:
 
     name = "interior_point"
     least_blocks, blocks_per_coordinate = 100, 5
-    """Least number of blocks, and per coordinate, because its steps cost rows x dim^2, and the steps of
-    an active set cost more than blocks^2: each block has a row in the set."""
+    """Least number of blocks, absolute and per coordinate, because a step costs rows x dim^2, whereas a step
+    of the active-set method costs more than blocks^2."""
 
     def __init__(self, reduced: ReducedProblem):
         self._n_blocks = reduced.n_blocks
@@ -61,7 +59,7 @@ class InteriorPoint:
 
     @classmethod
     def refusal(cls, reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
+        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
         if reduced.n_blocks < max(cls.least_blocks, cls.blocks_per_coordinate * reduced.dim):
             return "the risk has few blocks"
         quadratic, form = reduced.quadratic, reduced.polyhedron
@@ -97,7 +95,7 @@ class InteriorPoint:
 
 
 class _Newton:
-    """The linear system of a step: in terms of x alone, with a Cholesky factor."""
+    """The linear system of a step, reduced to x, with a Cholesky factor."""
 
     def __init__(self, A: Array, D: Array, group: Array, n_blocks: int, weights: Array):
         self.A, self.D, self.group = A, D, group
@@ -123,7 +121,7 @@ class _Newton:
 
 
 def _sums(values: Array, group: Array, n_blocks: int) -> Array:
-    """Return the sums over the blocks, without half-spaces."""
+    """Return the sums over the blocks, without the half-spaces."""
     return np.bincount(group, values, minlength=n_blocks + 1)[:n_blocks]
 
 

@@ -1,4 +1,4 @@
-"""Inner minima without a closed form, proven by the multipliers of a solver."""
+"""Inner minima without a closed form, with proofs by the multipliers of a solver."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from cutplane.masters.certificates import InnerMinimum
 
 _SIZES = 1.0, 2.0**20
-"""Sizes to which the largest cost is scaled for HiGHS, because its reduced costs may have the wrong sign by
-1e-9, which lowers the bound over the whole range of a variable. The larger size, used where the smaller is
-not enough, makes these errors as small as rounding."""
+"""Sizes to which the largest cost is scaled for HiGHS. Reduced costs may have the wrong sign by 1e-9, which
+lowers the bound by this times the range of a variable. The second size is used if the first is not enough,
+because it makes these errors as small as rounding."""
 _KEPT = 30
-"""Solutions that are kept, because a product with them takes a hundredth of a linear programme."""
+"""Number of solutions that are kept, because comparing v with them costs a hundredth of a linear
+programme."""
 
 
 class SolvedMinimum:
     """v -> a lower bound of min over x in X0 of g(x) + <v, x>.
 
-    Its proof are multipliers of the rows of X0, given by a master or computed by a linear programme, or the
-    dual point of a cone programme.
+    The proof consists of multipliers of the rows of X0, from a master or a linear programme, or of the dual
+    point of a cone programme.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class SolvedMinimum:
 
     @property
     def solver_gap(self) -> float:
-        """A bound of the error of the last value: the gap of its solver."""
+        """The gap of the solver of the last value, a bound of its error."""
         return 0.0 if self._inner is None else self._inner.solver_gap
 
     def __call__(
@@ -78,11 +79,11 @@ class SolvedMinimum:
         budget : float
             An upper bound of g at the solution of the whole problem.
         set_multipliers : ndarray, optional
-            Multipliers of the rows of the set's linear form, which may make a solve unnecessary.
+            Multipliers of the rows of the set's linear form, which may save a solve.
         extent : float, default 0.0
-            The largest absolute coordinate of the solution of the whole problem, as far as it is estimated.
+            An estimate of the largest absolute coordinate of the solution of the whole problem.
         lower : float, optional
-            -inf may be returned for a minimum that is at most this value.
+            A minimum of at most this value may be returned as -inf.
         """
         if self._programme is not None:
             self.is_used = True
@@ -104,7 +105,9 @@ class SolvedMinimum:
         return minimum if minimum.value > -math.inf else self._over_one_part(v, budget)
 
     def _over_one_part(self, v: Array, budget: float) -> Minimum:
-        """Return the highest minimum over one part of an intersection: a bound where cone solvers fail."""
+        """Return the largest minimum over a single part of an intersection, as a bound if cone solvers
+        fail.
+        """
         conjugate = ability(self.regularizer, Capability.CONJUGATE)
         parts = self.simple_set.simple if isinstance(self.simple_set, Intersection) and conjugate else ()
         minima = (conjugate(v, part, budget) for part in parts)  # pyright: ignore[reportOptionalCall]
@@ -113,13 +116,13 @@ class SolvedMinimum:
 
     @cached_property
     def _programme(self) -> LinearMinimum | None:
-        """The minimum as a linear programme, if it is one."""
+        """The minimum as a linear programme; None if it is not one."""
         form = self._reduced.linear
         return None if form is None else LinearMinimum(form)
 
     @cached_property
     def _form(self) -> LinearForm | None:
-        """The linear form of X0 without auxiliaries, if g over its box has a closed form."""
+        """The linear form of X0, if it has no auxiliaries and g over its box has a closed form."""
         form = self._reduced.polyhedron
         closed = offers(self.regularizer, Capability.CONJUGATE)
         return form if closed and form is not None and form.n_columns == self.dim else None
@@ -129,7 +132,7 @@ class SolvedMinimum:
 
         It is sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i + min over the box of g(x) + <v - R'y, x>, whose
         last term has a closed form. In coordinates that neither g nor the box bounds, the rounding error of
-        the slope lowers the bound by its product with `reach`.
+        the slope times `reach` is subtracted.
         """
         form = self._form
         assert form is not None
@@ -163,8 +166,8 @@ class LinearMinimum:
         sum_i (y_i > 0 ? row_lower_i : row_upper_i) y_i
             + min over lower <= u <= upper of <cost + (v, 0) - rows' y, u>,
 
-    which is the minimum if y belongs to an optimal basis. HiGHS computes y unless it is given. The form is
-    the merged form of regularizer and set.
+    which is the minimum if y belongs to an optimal basis. HiGHS computes y if it is not given. The linear
+    form combines the forms of regularizer and set.
     """
 
     def __init__(self, form: LinearForm):
@@ -178,8 +181,8 @@ class LinearMinimum:
     def __call__(self, v: Array, multipliers: Array | None = None, reach: float = 0.0) -> Minimum:
         """Evaluate; the value is -inf if no finite bound is found.
 
-        Where u is unbounded, the rounding error of its slope lowers the bound: by its product with `reach`
-        for x, and with ten times the solution for auxiliaries, because nothing else bounds these.
+        If u_j is unbounded, the rounding error of its slope, times a bound of u_j, is subtracted: `reach` for
+        x, and ten times the solution for auxiliary variables, which have no other bound.
         """
         dim, v = v.size, self._costs(v)
         distances = np.full(v.size, reach)

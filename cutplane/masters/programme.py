@@ -19,7 +19,9 @@ from cutplane.regularizers.separable import L1
 
 
 class _SimplePart(NamedTuple):
-    """g(x) over X0: the least value of constant + cost'u + 1/2 x'H x over u = (x, auxiliaries), on rows."""
+    """g(x) over X0, as the minimum over u = (x, auxiliaries) of constant + cost'u + 1/2 u'Hu subject to
+    linear rows.
+    """
 
     linear: LinearForm
     H: Any
@@ -27,11 +29,12 @@ class _SimplePart(NamedTuple):
 
 
 def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
-    """Solve min f(x) + g(x) over x in X0 by Clarabel; None if it is no quadratic programme, or not solved.
+    """Solve min f(x) + g(x) over x in X0 by Clarabel; None if the problem is not a quadratic programme or
+    Clarabel fails.
 
     The risk needs a `ProgrammeForm`, X0 a linear form, and g a linear form, a separable form or a Hessian.
-    The cut of the risk is computed from the multipliers of its rows through its conjugates, the bound of g
-    over X0 from the other multipliers, and nothing from the solver's objective.
+    The cut of the risk is computed from the multipliers of its rows by its conjugates, and the bound of g
+    over X0 from the other multipliers. The solver's objective is not used.
     """
     stated = ask(risk, Capability.PROGRAMME)
     rest = None if stated is None else _simple_part(reduced)
@@ -68,7 +71,9 @@ def _simple_part(reduced: ReducedProblem) -> _SimplePart | None:
 
 
 def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
-    """Return the upper triangle of a matrix with H in its corner, and curvatures on the diagonal after it."""
+    """Return the upper triangle of the matrix with H as its upper left block and `curvatures` on the rest of
+    the diagonal.
+    """
     corner, bent = sparse.coo_array(sparse.triu(H)), np.flatnonzero(curvatures)
     rows, columns = (np.concatenate([places, bent]) for places in (corner.row, corner.col))
     data = np.concatenate([corner.data, curvatures[bent]])
@@ -78,7 +83,7 @@ def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
 def _least(rest: _SimplePart, v: Array, y: Array, size: float) -> Least | None:
     """Return the lower bound of g(x) + <v, x> over X0 that multipliers of the rows prove, if H is diagonal.
 
-    Where u is unbounded, the residual slope lowers the bound by its product with ten times the solution.
+    Where u_j is unbounded and its slope is not zero, u_j is bounded by ten times the size of the solution.
     """
     form, dim = rest.linear, v.size
     if sparse.coo_array(sparse.triu(rest.H, 1)).nnz:
@@ -116,7 +121,7 @@ def _minimise(form: LinearForm, H: Any) -> tuple[Array, Array] | None:
     solver: Any = clarabel
     n_equations, A = sides.n_equations, sides.A.tocsc()
     cones = [solver.ZeroConeT(n_equations), solver.NonnegativeConeT(sides.b.size - n_equations)]
-    for settings in (tolerances("CLARABEL"), {}):  # looser where the tightest tolerance is out of reach
+    for settings in (tolerances("CLARABEL"), {}):  # the defaults if the tightest fail
         status, _, u, z = by_clarabel(H / height, form.cost / height, A, sides.b, cones, settings)
         if status is MasterStatus.SOLVED:
             return unit * u, (height / unit) * sides.multipliers(z, form.row_lower.size)

@@ -18,44 +18,49 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 _REFINEMENTS = 50
-"""Most solves from exact gradients, because each except the last gains digits."""
+"""Largest number of solves from exact gradients, because each one adds correct digits and two or three
+usually suffice."""
 _EXACT = 1e-13
-"""Gap relative to the terms of the objective at which a solve ends, because it is rounding error."""
+"""Relative gap at which a solve ends, because rounding errors have this size."""
 _ROUNDING = 1e-12
-"""Violation of a constraint relative to its terms that counts as zero, because it is rounding error."""
+"""Relative violation of a constraint that counts as zero, because rounding errors have this size."""
 _CREDIBLE = 1e-7
-"""Gap relative to the terms that is accepted at the end, because rounding errors stop the active set."""
+"""Relative gap accepted when the active set cannot change any more, because rounding errors may stop it
+early."""
 _CREDIBLE_IN_BOX = 1e-9
-"""Gap over a box, and violation, relative to the terms, accepted because no step remains."""
+"""Relative gap and violation accepted after the last step in a box, because no better method follows."""
 _RESOLUTION = 1e-16
-"""Error of a number relative to itself, because float64 has 16 digits."""
+"""Relative rounding error of a number, because float64 has 16 digits."""
 _FAR = 1e3
-"""Distance without a common point, relative to the half-spaces' distances, at which these count as
-infeasible, because a rounded combination of them excludes no farther points."""
+"""The half-spaces are infeasible if they have no common point within this multiple of their largest distance,
+because rounding errors hide a common point farther away."""
 _KEPT = 2**15
-"""Entries above which x is compared with the last one, because a product with the rows costs more."""
+"""Number of entries of the rows above which their products with x are kept, because comparing x with the last
+x is then cheaper."""
 _ROUNDS = 15
 """Newton steps from the last active bounds, because two or three usually suffice."""
 _LAST_ROUNDS = 60
-"""Newton steps at the end of the path, because no other method follows."""
+"""Largest number of Newton steps of the last solve, because no other method follows."""
 _PATH = tuple(10.0**k for k in range(6, 0, -1))
-"""Stiffness of the problems of the path, because each solution is a close start for the next problem."""
+"""Factors of M in the sequence of problems that ends at the given M, decreasing because each solution is a
+close start for the next problem."""
 _ENDLESS = 1e100
-"""Length at which a line search counts as unbounded, because a bounded dual has its maximum before."""
+"""Step length above which the dual counts as unbounded, because a bounded dual has its maximum before."""
 _LEAP = 1e3
-"""Largest factor of a step without a bracket, because the pieces ahead are unknown."""
+"""Largest ratio of two step lengths without a bracket, because the function there is unknown."""
 _SUMMED = 2e-14
-"""Rounding error of a sum relative to its terms, because some hundred of them add up."""
+"""Relative rounding error of a sum, because the errors of some hundred terms add up."""
 _BRACKET = 2.0**-50
-"""Relative width of a bracket at which a search ends, because its ends are neighbouring numbers."""
+"""Relative width of a bracket at which a search ends, because its ends are then nearly neighbouring
+floats."""
 _AT_LOWER, _AT_UPPER, _AT_ZERO = 2.0, 3.0, 4.0
-"""Codes of coordinates that are fixed, above 1 because the codes of the free ones are signs."""
+"""Codes of coordinates that are fixed, above 1 because free coordinates have the codes -1, 0 and 1."""
 
 
 class Answer(NamedTuple):
     """The status of a solve and the minimiser.
 
-    `ray` holds multipliers of half-spaces that exclude each other, and `v` A'a if it was computed.
+    `ray` has multipliers that prove half-spaces infeasible; `v` is A'a, if it was computed.
     """
 
     status: MasterStatus
@@ -68,9 +73,9 @@ class Answer(NamedTuple):
 class ProxProblem:
     """Minimise the model + g(x) + weight/2 ||x - centre||^2, for a growing model and any centre and weight.
 
-    The inverse of M = diag(weights of g + weight) is t times the metric of the dual, so that a change of t
-    alone costs nothing where all weights are equal. If only some coordinates have no weight in g, these are
-    `unweighted`.
+    With M = diag(weights of g + weight), the metric of the dual is inv(M) / t. If all weights are equal, a
+    change of `weight` changes only t, which costs nothing. `unweighted` are the coordinates without a weight
+    in g, if others have one.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm):
@@ -112,7 +117,7 @@ class ProxProblem:
         return True
 
     def free_part(self, step: Array) -> Array:
-        """Return a step with zeros in the coordinates that are at a bound at the last solution."""
+        """Return a step with zeros in the coordinates at a bound in the last solution."""
         return step
 
     def step_size(self, rows: Rows, weight: float, kappa: float = 0.0) -> float:
@@ -131,7 +136,7 @@ class ProxProblem:
         self.dual.set_metric(pattern, rows.slopes)
 
     def solve(self, rows: Rows, centre: Array | None, weight: float, accuracy: float) -> Answer:
-        """Solve with a prox term of positive weight, or without one, where g has no zero weight."""
+        """Minimise with a prox term of positive weight, or without one if all weights of g are positive."""
         t, middle = self.step_size(rows, weight), self.quadratic.centre
         if centre is not None:
             share = weight / (self._weights + weight)
@@ -166,7 +171,9 @@ class ProxProblem:
         return Answer(MasterStatus.SOLVED, x, v=v)
 
     def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
-        """Tell whether x violates a half-space or an equation, relative to its terms."""
+        """Tell whether x violates a half-space or an equation by more than `tolerance` times the size of its
+        terms.
+        """
         if not self.dual.constraints.size:
             return False
         excess = violations(rows.blocks, products(rows.slopes, x) + rows.offsets)
@@ -188,7 +195,9 @@ class ProxProblem:
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
-        """Check that the half-spaces, combined by the ray, exclude every point within a long distance."""
+        """Check that the combination of the half-spaces by the ray excludes every point within a long
+        distance.
+        """
         dual = self.dual
         free = dual.support
         ray = np.zeros(dual.count)
@@ -203,7 +212,7 @@ class ProxProblem:
 
 
 def violations(blocks: Array, heights: Array) -> Array:
-    """Return the violation of each half-space or equation, given the rows' heights; -inf for cuts."""
+    """Return the violation of each half-space or equation, given the values of the rows; -inf for cuts."""
     outside = np.where(blocks == active_set.EQUATION, np.abs(heights), heights)
     return np.where(blocks < 0, outside, -np.inf)
 
@@ -211,11 +220,11 @@ def violations(blocks: Array, heights: Array) -> Array:
 class BoundedProblem(ProxProblem):
     """`ProxProblem` with <costs, |x|> added, over lower <= x <= upper; every weight of g + prox is positive.
 
-    For multipliers a the minimiser x(a) is middle - inv(M) A'a, shrunk towards zero by inv(M) costs, and
-    clipped. The dual is concave, once differentiable and piecewise quadratic. A Newton step is a solve of the
-    active-set method in which the coordinates at a bound or, because of their cost, at zero are fixed. An
-    exact line search makes the dual increase, so that finitely many steps suffice. Where M is so weak that
-    steps are short, the solution is followed from a stiffer M.
+    For multipliers a, the minimiser x(a) is middle - inv(M) A'a, soft-thresholded by inv(M) costs and clipped
+    to the box. The dual is concave, once differentiable and piecewise quadratic. A Newton step is a solve of
+    the active-set method that fixes the coordinates at a bound, and those at zero because of their cost. An
+    exact line search increases the dual, so that finitely many steps suffice. If they do not converge,
+    problems with a larger M are solved first, with M decreasing to its value.
     """
 
     def __init__(self, n_blocks: int, regularizer: SeparableForm, lower: Array, upper: Array):
@@ -224,7 +233,7 @@ class BoundedProblem(ProxProblem):
         self._lower, self._upper = read_only(lower), read_only(upper)
         self._pattern = np.ones_like(lower)
         self._piece: Array | None = None
-        """Per coordinate a sign (0 without a cost), or _AT_LOWER, _AT_UPPER or _AT_ZERO."""
+        """The sign of each free coordinate (0 without a cost), or _AT_LOWER, _AT_UPPER or _AT_ZERO."""
         self._at_bound = np.zeros_like(lower)
         self.dual.metric = self._pattern
 
@@ -250,7 +259,7 @@ class BoundedProblem(ProxProblem):
         return self._newton(rows, middle, t, accuracy, _LAST_ROUNDS)
 
     def _newton(self, rows: Rows, middle: Array, t: float, accuracy: float, rounds: int) -> Answer:
-        """Maximise the dual from the multipliers and the pieces of the last solve."""
+        """Maximise the dual from the multipliers and the active bounds of the last solve."""
         dual, slopes = self.dual, rows.slopes
         scale = t * self._pattern
         shift = scale * self._costs
@@ -303,7 +312,7 @@ class BoundedProblem(ProxProblem):
         return Answer(MasterStatus.FAILED, message="the search for the active bounds did not end")
 
     def _minimiser(self, target: Array, shift: Array) -> tuple[Array, Array]:
-        """Return the target, shrunk by `shift` and clipped, and its pieces."""
+        """Return the target, soft-thresholded by `shift` and clipped, and its codes, as in `_piece`."""
         if not self._has_costs:
             x = np.minimum(np.maximum(target, self._lower), self._upper)
             return x, np.where(target > x, _AT_UPPER, np.where(target < x, _AT_LOWER, 0.0))
@@ -316,7 +325,7 @@ class BoundedProblem(ProxProblem):
     def _with_fixed(
         self, rows: Rows, target: Array, piece: Array, free: Array, t: float, accuracy: float
     ) -> Answer:
-        """Minimise over the free coordinates; `target` is their minimiser without rows."""
+        """Minimise over the free coordinates; `target` is their minimiser if there are no rows."""
         if piece is not self._piece:
             at_upper = np.where(piece == _AT_UPPER, self._upper, 0.0)
             self._at_bound = np.where(piece == _AT_LOWER, self._lower, at_upper)
@@ -326,7 +335,9 @@ class BoundedProblem(ProxProblem):
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, accuracy: float, at_the_end: bool) -> bool:
-        """Tell whether x is feasible with a gap within the accuracy or rounding, larger `at_the_end`."""
+        """Tell whether x is feasible and its gap within the accuracy or rounding errors; tolerances are
+        larger `at_the_end`.
+        """
         a, offsets = np.abs(self.dual.multipliers), np.abs(rows.offsets)
         heights = products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(self.dual.multipliers @ heights))
@@ -341,7 +352,7 @@ class BoundedProblem(ProxProblem):
 def line_maximum(middle, scale, shift, v, dv, lower, upper, constant, limit):
     """Maximise over s in [0, limit] the concave function whose derivative is
 
-        constant + <dv, x(s)>,  x(s) = middle - scale (v + s dv), moved towards zero by shift and clipped,
+        constant + <dv, x(s)>,  x(s) = middle - scale (v + s dv), soft-thresholded by shift and clipped,
 
     piecewise linear, by Newton's method on the derivative inside a bracket; inf if it is unbounded.
     """

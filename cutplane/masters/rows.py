@@ -1,4 +1,4 @@
-"""Rows of masters: sides of linear forms, changes since the last solve, scaled copies, products."""
+"""Rows of masters: sides of linear forms, changes since the last solve, scaled copies and products."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import row_sizes
 
 _ROUNDING = 1e-14
-"""Least unit of slopes relative to the offsets, because smaller slopes are lost in their rounding errors."""
+"""Least unit of slopes relative to the offsets, because smaller slopes are below the rounding errors of
+offsets."""
 _LONG = 1000
-"""Columns above which some are gathered, because gathering does not pay for fewer."""
+"""Number of columns above which only the nonzero ones are gathered, because gathering is not faster for
+fewer."""
 _SPARSE = 8
-"""Columns per gathered one, because gathering one takes about as long as so many that are read in order."""
+"""Ratio of all columns to gathered ones above which gathering is faster, because gathering a column takes
+about as long as reading eight in order."""
 
 
 class Sides(NamedTuple):
-    """A linear form as A u <= b: equations first, then lower sides, negated (`signs` -1), then upper ones.
+    """A linear form as A u <= b: first equations, then negated lower sides (with `signs` -1), then upper
+    sides.
 
-    `rows` is the row of the form for each side; the number of rows + j stands for a bound of u_j.
+    `rows` is the row of the form for each side; the number of rows plus j stands for a bound of u_j.
     """
 
     A: sparse.csr_array
@@ -56,16 +60,16 @@ def sides_of(form: LinearForm, bounds: bool) -> Sides:
 
 
 def survivors(known: Array, ids: Array) -> Array:
-    """Return a mask over the `known` ids: those still among `ids`, which starts with them."""
+    """Return a mask of the `known` ids that still exist; `ids` starts with these."""
     if known.size <= ids.size and np.array_equal(known, ids[: known.size]):
         return np.ones(known.size, dtype=bool)
     return np.isin(known, ids, assume_unique=True)
 
 
 class RowCopies:
-    """Copies of the rows of a pool, after some fixed rows with negative ids.
+    """Copies of the rows of a pool, after fixed rows with negative ids.
 
-    Only new rows are copied, with slopes and offsets transformed by `stated` if it is given.
+    Only new rows are copied; `stated`, if given, transforms their slopes and offsets.
     """
 
     def __init__(self, slopes: Array, offsets: Array, blocks: Array, stated: Any = None):
@@ -74,7 +78,7 @@ class RowCopies:
         self._arrays = [slopes, offsets, blocks, np.arange(self.count) - self.count]
 
     def of(self, rows: Rows) -> Rows:
-        """Return the fixed rows and the copies of the rows of the pool."""
+        """Return the fixed rows, then the copies of the pool's rows."""
         own, ids = self.count, rows.ids
         mine = self._arrays[3][own : self._total]
         known = mine.size
@@ -97,7 +101,7 @@ class RowCopies:
 
 
 def capacity_for(count: int) -> int:
-    """Return the power of two that holds `count` rows."""
+    """Return the smallest power of two, at least `count`."""
     return max(16, 1 << (count - 1).bit_length())
 
 
@@ -131,7 +135,7 @@ def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
     """Return a factor per row: `scale` for cuts, and a power of two that scales a half-space's slope to 1.
 
     If the objective is multiplied by `scale` and each row by its factor, x stays the same, and the
-    multipliers are those of the scaled rows times ``factors / scale``.
+    multipliers of the rows are ``factors / scale`` times the multipliers of the scaled rows.
     """
     factors = np.full(blocks.shape[0], scale)
     half_spaces = blocks == HALF_SPACE
@@ -140,7 +144,7 @@ def row_factors(slopes: Any, blocks: Array, scale: float) -> Array:
 
 
 def products(slopes: Any, x: Array) -> Array:
-    """Return the product of each row with x; for a sparse x only the necessary columns are read."""
+    """Return the product of each row with x; if x is sparse, only the necessary columns are read."""
     if x.size >= _LONG and _SPARSE * np.count_nonzero(x) <= x.size and not sparse.issparse(slopes):
         where = np.flatnonzero(x)
         return slopes[:, where] @ x[where]

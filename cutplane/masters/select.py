@@ -1,4 +1,4 @@
-"""The masters by name, and those that can solve a reduced problem, the best first."""
+"""The masters by name, and the choice of the masters that can solve a reduced problem, the best first."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _OWN = {
     "highs": "cutplane.masters.highs.HighsMaster",
     "entropy_dual": "cutplane.masters.entropy.EntropyMaster",
 }
-"""Import paths of the classes, in order of preference, because a class is imported when it is first
+"""Import paths of the classes, in order of preference, as text because a class is imported only when
 needed."""
 _FALLBACKS = ("clarabel", "osqp", "scs")
-"""Solvers of cvxpy that are tried where the masters of the package fail."""
+"""Solvers of cvxpy that are tried if the masters of the package fail."""
 
 
 @cache
 def own_kinds() -> tuple[MasterKind, ...]:
-    """Return the masters of the package, the best first; each says which problems it accepts."""
+    """Return the masters of the package, the best first."""
     places = [place.rpartition(".") for place in _OWN.values()]
     return tuple(getattr(import_module(module), name) for module, _, name in places)
 
@@ -41,13 +41,12 @@ class Backend:
     name : str, default "auto"
         ``"auto"``; ``"simplex_qp"`` (an active-set method for a quadratic regularizer, with or without an l1
         norm, or a prox term), ``"interior_point"`` (for the same without an l1 norm, over many blocks),
-        ``"highs"`` (an updated HiGHS model for linear programmes; its solver of quadratic ones is not used),
-        ``"smoothed_lp"`` (Newton's method for linear programmes over a large capped simplex),
-        ``"entropy_dual"`` (Newton's method for an entropy over a box or a simplex), ``"clarabel"`` (any
-        cones, which cvxpy states once), or any other of ``cvxpy.installed_solvers()``, in any case, through
-        cvxpy.
+        ``"highs"`` (HiGHS for linear programmes, as one updated model; its solver of quadratic programmes is
+        not used), ``"smoothed_lp"`` (Newton's method for linear programmes over a large capped simplex),
+        ``"entropy_dual"`` (Newton's method for an entropy over a box or a simplex), ``"clarabel"`` (any cone
+        programme), or another of ``cvxpy.installed_solvers()``, called through cvxpy; upper or lower case.
     options : dict, optional
-        Passed to Clarabel or the cvxpy solver (``max_iter``, ``eps_abs``, ...); none for the others.
+        Options of Clarabel or the cvxpy solver (``max_iter``, ``eps_abs``, ...); the other masters have none.
 
     Examples
     --------
@@ -84,7 +83,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class OwnMaster(Backend):
-    """A user's master, which is tried first; the others solve where it refuses or fails."""
+    """A user's master, which is tried first; the other masters solve if it refuses or fails."""
 
     kind: Any = None
 
@@ -92,12 +91,12 @@ class OwnMaster(Backend):
 
     @property
     def solver(self) -> None:
-        """None."""
+        """Always None, because the master is no solver of cvxpy."""
         return
 
     @property
     def kinds(self) -> list[MasterKind]:
-        """The user's master, then the package's."""
+        """The user's master, then the masters of the package."""
         return [self.kind, *super().kinds]
 
 
@@ -110,7 +109,7 @@ class ConicSolver:
     exact = False
 
     def refusal(self, reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if both pieces have a cvxpy form, else the reason; without importing cvxpy."""
+        """Return None if both pieces have a cvxpy form, otherwise the reason, without importing cvxpy."""
         for piece in (reduced.regularizer, reduced.simple_set):
             if not offers(piece, Capability.CVXPY):
                 return f"{piece!r} has no cvxpy form"
@@ -129,7 +128,7 @@ class ConicSolver:
 
 
 def as_backend(backend: Any) -> Backend:
-    """Return a `Backend` from a name, checking that it is installed, or from a user's master."""
+    """Return a `Backend` from a name, after checking that it is installed, or from a user's master."""
     if isinstance(backend, str):
         backend = Backend(backend)
     if not isinstance(backend, Backend):
@@ -148,7 +147,7 @@ def as_backend(backend: Any) -> Backend:
 
 
 def _name_of(kind: Any) -> str:
-    """Return the name of a user's master, or raise `InvalidInputError` if the object is none."""
+    """Return the name of a user's master; raise `InvalidInputError` if the object is no master."""
     missing = [name for name in ("name", "refusal") if not hasattr(kind, name)]
     if not callable(kind):
         missing.append("__call__")
@@ -166,9 +165,10 @@ def _name_of(kind: Any) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A master that accepts a kind of reduced problem, not yet built; one name is one master of a run.
+    """A master that accepts a kind of reduced problem, not yet built.
 
-    If `exact`, its answers are exact up to rounding: where they make no progress, no other master's do.
+    If `exact`, its answers are exact up to rounding, so that no other master can make progress if it does
+    not.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Candidate:
 
 
 def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Iterator[Candidate]:
-    """Yield the masters that accept the problem, the chosen one first, the others as fallbacks.
+    """Yield the masters that accept the problem: the chosen one, then the others as fallbacks.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def candidates(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -
 
 
 def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> Candidate:
-    """Return the first of the candidates without trying the others; it is cached."""
+    """Return the first candidate, from a cache and without computing the others."""
     try:
         return reduced.first_masters[stabilization, backend]
     except KeyError:
@@ -207,7 +207,7 @@ def first_candidate(reduced: ReducedProblem, stabilization: Kind, backend: Backe
 
 
 def refusal_of(reduced: ReducedProblem, stabilization: Kind, backend: Backend) -> str | None:
-    """Return why `backend` itself (not a fallback) cannot solve this kind of problem, or None if it can."""
+    """Return the reason why `backend` alone cannot solve this kind of problem; None if it can."""
     first = first_candidate(reduced, stabilization, backend)
     if backend.name in ("auto", first.name):
         return None

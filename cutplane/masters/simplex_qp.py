@@ -31,41 +31,46 @@ from cutplane.regularizers.separable import NoRegularizer
 from cutplane.runtime.deadline import check_time
 
 _MANY = 2000
-"""Most rows of a set, because their Gram matrix takes 32 MB."""
+"""Largest number of rows of a set, because their Gram matrix takes 32 MB."""
 
 _ROUNDS = 100
-"""Most steps of a level search, because so many bisect a ratio of 1e30 to the last digit."""
+"""Largest number of steps of a level search, because so many bisections reduce a ratio of 1e30 to the last
+digit."""
 _PATIENCE = 10
-"""Newton steps from below without a lower end of the bracket, because later ones need one to end."""
+"""Number of Newton steps from below after which a lower end of the bracket is required, because steps without
+it may not end."""
 _ROUNDING = 1e-14
-"""Violation of a level relative to the terms that counts as zero, because it is rounding error."""
+"""Relative violation of a level that counts as zero, because rounding errors have this size."""
 _LEAP, _DROP = 100.0, 0.01
-"""Factors of tau without an upper and without a lower end of the bracket, because it then has no middle."""
+"""Factors of tau while the bracket has no upper end, and no lower end, because it then has no midpoint."""
 _FAR = 1e9
-"""Distance relative to the step within which an infeasible level is excluded, because a slope that is not
-exactly zero excludes no farther points."""
+"""Distance, relative to the step, within which an infeasible level must have no point, because rounding
+errors of the slope hide points farther away."""
 _STILL = 1e-12
-"""Speed relative to the squared step that counts as zero, because it is rounding error."""
+"""Speed relative to the squared step that counts as zero, because rounding errors have this size."""
 _NEGLIGIBLE = 1e-14
-"""Longest step by the slopes, relative to the distance of the answer, at which a search ends, because it is a
-rounding error of that distance."""
+"""Bound of the step length, relative to the distance of the answer, at which a search ends, because such a
+step is a rounding error of the distance."""
 _BRACKET = 4e-16
-"""Relative width of a bracket at which a search ends, because its ends are neighbouring numbers."""
+"""Relative width of a bracket at which a search ends, because its ends are then neighbouring floats."""
 
 _STEPS = 60
-"""Most steps of the centre of unweighted coordinates, because a few suffice with the right stiffness."""
+"""Largest number of changes of the centre of unweighted coordinates, because a few suffice with a good
+stiffness."""
 _STIFFNESS = 1e3
-"""Spread of the rows in unweighted coordinates relative to the other ones, because a small weight around the
-centre needs few steps."""
+"""Stiffness: spread of the rows in the unweighted coordinates relative to the others, large because a small
+weight around the centre needs few steps."""
 _FALLING, _BOOST = 0.3, 30.0
-"""Ratio of successive slopes above which the stiffness grows, and its factor, because a smaller weight needs
-fewer steps."""
+"""Ratio of successive slopes above which the stiffness is increased, and its factor, because a smaller weight
+needs fewer steps."""
 _ZERO = 1e-15
-"""Mean slope relative to its terms that counts as zero, because it is rounding error."""
+"""Mean slope relative to its terms that counts as zero, because rounding errors have this size."""
 _ACCEPTED = 1e-12
-"""Mean slope relative to the largest ones that is accepted, because it decreases no further."""
+"""Mean slope relative to the largest slopes that is accepted if it does not decrease, because no further step
+reduces it."""
 _HULL = 1e-9
-"""Mean slope relative to its terms that may be zero, because a solve minimises its square up to rounding."""
+"""Mean slope relative to its terms that counts as possibly zero, because the solve minimises its square only
+up to rounding."""
 _SAME = 1e-12
 """Spread relative to the mean square that counts as zero, because it is a difference of rounded numbers."""
 
@@ -78,12 +83,12 @@ class SimplexQP:
 
         a maximises  sum_i a_i (<A_i, x_bar> + b_i) - 1/2 a'A inv(M) A'a,  a >= 0, each block's sum = 1.
 
-    An active-set method keeps the Gram matrix A inv(M) A', the multipliers and a factor between calls: a
-    solve costs one product of the rows with each new row, and microseconds. For a level constraint it
-    searches for the weight of a prox term. Unweighted coordinates, such as an unregularised bias, get a
-    weight around a centre that converges to the solution. Bounds on x and an l1 norm need a Newton method
-    whose steps are such solves, and rows of a polyhedron are half-spaces. Answers are exact up to rounding or
-    the requested accuracy; otherwise the status is a failure.
+    An active-set method keeps the Gram matrix A inv(M) A', the multipliers and a factor between calls.
+    Therefore a solve costs one product of the rows with each new row, and some microseconds. For a level
+    constraint it searches for the weight of a prox term. Coordinates without a weight, for example an
+    unregularised bias, are solved by a proximal point method. Bounds on x and an l1 norm need a Newton method
+    whose steps are such solves. Rows of a polyhedron are treated as half-spaces. Answers are exact up to
+    rounding or the requested accuracy; otherwise the status is FAILED.
     """
 
     name = "simplex_qp"
@@ -103,7 +108,7 @@ class SimplexQP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, else the reason, as a clause."""
+        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
         if reduced.separable is None:
             return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
         weights, costs = reduced.separable.quadratic.weights, reduced.separable.costs
@@ -164,9 +169,9 @@ class LevelSearch:
         self._tau = 0.0
 
     def solve(self, rows: Rows, centre: Array, level: float, accuracy: float) -> tuple[Answer, float]:
-        """Return the answer, and the factor from the dual's multipliers to those of the level constraint.
+        """Return the answer, and the factor by which to multiply the dual's multipliers.
 
-        The answer is exact for a level that differs from the given one by at most the accuracy.
+        The answer is exact for some level that differs from the given level by at most the accuracy.
         """
         problem, dual = self._problem, self._problem.dual
         values = problem.values(rows, centre)
@@ -220,10 +225,11 @@ class LevelSearch:
 
 
 class UnweightedCoordinates:
-    """Proximal point method on the coordinates of weight zero, such as a bias, without a prox term.
+    """The proximal point method for coordinates without a weight, for example a bias.
 
-    They get a small weight around a centre. The solution becomes the next centre until the aggregate slope on
-    them is zero up to rounding. `bounded` tells whether the reduced problem was found to be bounded in them.
+    The coordinates get a small weight around a centre. The solution is the next centre, until the aggregate
+    slope in these coordinates is zero up to rounding. `bounded` tells whether the reduced problem is proven
+    to be bounded in them.
     """
 
     def __init__(self, problem: ProxProblem):
@@ -233,7 +239,7 @@ class UnweightedCoordinates:
         self._tuned, self._stiffness = 0, 1.0
 
     def solve(self, rows: Rows, accuracy: float) -> Answer:
-        """Solve without a prox term."""
+        """Solve a problem without a prox term."""
         problem, dual = self._problem, self._problem.dual
         columns = rows.slopes[:, problem.unweighted]
         if not self.bounded:
@@ -271,7 +277,9 @@ class UnweightedCoordinates:
         return Answer(MasterStatus.FAILED, message=message)
 
     def _holds_zero(self, rows: Rows, columns: Array) -> bool:
-        """Tell whether some multipliers give a zero aggregate slope on the coordinates without weight."""
+        """Tell whether some multipliers give an aggregate slope of zero in the coordinates without a
+        weight.
+        """
         zero = np.zeros(columns.shape[0])
         hull = DualQP(self._problem.dual.n_blocks)
         these = SimpleNamespace(slopes=columns, offsets=zero, blocks=rows.blocks, ids=rows.ids)
@@ -281,7 +289,7 @@ class UnweightedCoordinates:
         return bool(np.all(np.abs(a @ columns) <= _HULL * (a @ np.abs(columns))))
 
     def _stiffness_for(self, rows: Rows) -> float:
-        """Return kappa, from the mean squared distance of the rows from their mean."""
+        """Return the stiffness kappa, from the mean squared distance of the rows from their mean."""
         self._problem.step_size(rows, 0.0, 1.0)
         metric = self._problem.dual.in_metric(np.ones(rows.slopes.shape[1]))
         squares = metric * np.einsum("ij,ij->j", rows.slopes, rows.slopes) / rows.offsets.size
@@ -295,12 +303,12 @@ class UnweightedCoordinates:
 
 
 def _largest(numerator: Array, denominator: Array) -> float:
-    """Return the largest ratio, where 0/0 counts as 0."""
+    """Return the largest ratio; 0/0 counts as 0."""
     return float(np.max(numerator / denominator, initial=0.0, where=denominator > 0.0))
 
 
 class RowsOfSet(RowCopies):
-    """The sides of the rows of a linear form, as equations and half-spaces above the rows of a pool."""
+    """The sides of the rows of a linear form, as equations and half-spaces before the rows of a pool."""
 
     def __init__(self, form: LinearForm):
         self._sides, self._n_rows = sides_of(form, bounds=False), form.row_lower.size
@@ -309,7 +317,7 @@ class RowsOfSet(RowCopies):
         super().__init__(self._sides.A.toarray(), -self._sides.b, blocks)
 
     def multipliers(self, own: Array) -> Array:
-        """Return the multipliers of the form's rows, given those of their sides."""
+        """Return the multipliers of the form's rows, given the multipliers of their sides."""
         return self._sides.multipliers(own, self._n_rows)
 
 

@@ -25,12 +25,12 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 
 _LARGE, _SMALL = 1e6, 1e-3
-"""Sizes, in current units, at which the unit changes, because a tolerance of 1e-9 units is below the rounding
-error of larger numbers, and smaller numbers lose digits."""
+"""Largest and smallest size, in units, of a solution before the unit changes: large numbers have rounding
+errors above the tolerance of 1e-9 units, and small numbers lose digits because of it."""
 _SPREAD = 1e3
-"""Ratio of a solution to the unit beyond which too many digits are lost, because each factor 10 loses one."""
+"""Ratio of a solution to the unit beyond which the unit changes, because each factor of 10 loses a digit."""
 _NOTHING = 1e-6
-"""Size relative to the unit below which a solution may be zero, because tolerances are not much smaller."""
+"""Size relative to the unit below which a solution may be zero, because tolerances are of a similar size."""
 _FORMS = Capability.LINEAR_FORM, Capability.QUADRATIC, Capability.SEPARABLE, Capability.CVXPY
 _ATTRIBUTES = "lam", "dim", "bounded", "nonnegative"
 """Attributes of regularizers and sets that are the same in every unit."""
@@ -39,24 +39,26 @@ _LAST_POWER = 256
 
 
 def unit_of(size: float) -> float:
-    """Return the power of two next to a size, within the range where its square is a number."""
+    """Return the power of two next to a size, limited so that its square is finite and positive."""
     return math.ldexp(1.0, max(-_LAST_POWER, min(math.frexp(size)[1], _LAST_POWER)))
 
 
 def far_from_unit(size: float, unit: float) -> bool:
-    """Tell whether a solution of this size would be more accurate in another unit."""
+    """Tell whether another unit would give a more accurate solution of this size."""
     return _NOTHING * unit < size < unit / _SPREAD or _SPREAD * unit < size < unit / _NOTHING**2
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Scales a problem by x = size * u, f = height * phi, powers of two, and scales solutions back."""
+    """Scales a problem by x = size * u and f = height * phi, with powers of two, and scales solutions
+    back.
+    """
 
     size: float = 1.0
     height: float = 1.0
 
     def fits(self, size: float, height: float) -> bool:
-        """Tell whether numbers of these sizes are close to the units; zero always is."""
+        """Tell whether numbers of these sizes are close to the units; zero always fits."""
         return all(
             mine * _SMALL <= number <= mine * _LARGE or not number
             for mine, number in ((self.size, size), (self.height, height))
@@ -99,7 +101,7 @@ class Unit:
 
 
 class StatedRows:
-    """The rows of a pool in other units; dense rows are copied once, because a copy reads the whole pool."""
+    """The rows of a pool in other units; dense rows are copied once, because copying takes time."""
 
     def __init__(self, unit: Unit):
         self.unit = unit
@@ -137,9 +139,9 @@ def piece_in_unit(piece: Any, unit: float) -> Any:
 
 
 class PieceInUnit:
-    """A regularizer u -> g(unit * u), or a set {u : unit * u is in X}, by its forms.
+    """A regularizer u -> g(unit * u), or a set {u : unit * u is in X}, given by its forms.
 
-    It withholds all other capabilities.
+    Other capabilities are withheld.
     """
 
     def __init__(self, piece: Any, unit: float):
@@ -154,15 +156,15 @@ class PieceInUnit:
         return PieceInUnit(self._piece.with_lam(lam), self._unit)
 
     def value(self, x: Array) -> float:
-        """Return the value."""
+        """Return the value at x."""
         return self._piece.value(self._unit * x)
 
     def violation(self, x: Array) -> float:
-        """Return the violation."""
+        """Return the violation at x."""
         return self._piece.violation(self._unit * x) / self._unit
 
     def bounds(self, dim: int) -> tuple[Array, Array] | None:
-        """Return the bounds."""
+        """Return the bounds of the coordinates."""
         bounds = self._piece.bounds(dim)
         return None if bounds is None else (bounds[0] / self._unit, bounds[1] / self._unit)
 

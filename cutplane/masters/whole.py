@@ -1,4 +1,4 @@
-"""The whole problem as one conic programme, whose dual point certifies the risk's part and the rest."""
+"""The whole problem as one conic programme, with a certificate from its dual point."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import REACH
 
 _OF_GAP = 1e-6
-"""Tolerance of a conic solve divided by the relative gap, because residuals count over ten times the size of
-solutions, and their sums, relative to the objective, are some thousand tolerances."""
+"""Tolerance of a conic solve divided by the relative gap, because bounds add residuals over ten times the
+size of solutions, and these sums are some thousand tolerances."""
 _COARSEST = 1e-10
-"""Loosest tolerance, because interior points gain a digit or two in an iteration."""
+"""Loosest tolerance, because one more iteration of an interior-point method gains a digit or two."""
 _ENOUGH = 1e-6
-"""Gap relative to the value up to which no second backend is tried, because it is not worth another solve."""
+"""Relative gap up to which no second backend is tried, because a smaller gap is not worth another solve."""
 _SAME = 1e-7
-"""Relative difference between the objective of a cone programme and the function that it states, because
-auxiliaries are off by some thousand tolerances."""
+"""Relative difference allowed between the objective of a cone programme and the function, because auxiliary
+variables have errors of some thousand tolerances."""
 
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:
-    """Solve the whole problem by a conic solver of cvxpy for a relative gap; 0 for the tightest tolerance."""
+    """Solve the whole problem by a conic solver of cvxpy to a relative gap; 0 means the tightest
+    tolerance.
+    """
     tolerance = min(max(_OF_GAP * gap, LAST_DIGITS), _COARSEST)
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
@@ -58,7 +60,9 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0
 
 
 def image_form(risk: Any, x: Any) -> ImageForm:
-    """Return the image of a risk as a cvxpy expression; x itself if its cuts have no multipliers."""
+    """Return the image of a risk as a cvxpy expression; x itself if the cuts of the risk have no
+    multipliers.
+    """
     kinds = Capability.DUAL_CUT, Capability.IMAGE_FORM
     if all(offers(risk, kind) for kind in kinds):
         return risk.cvxpy_image_form(x)
@@ -66,9 +70,9 @@ def image_form(risk: Any, x: Any) -> ImageForm:
 
 
 def _split(answer: Solved, backend: str, of_risk: Any, of_rest: Any, regularizer: Any) -> Whole:
-    """Split the dual point into two parts: the rows connected with the image z, and the others.
+    """Split the dual point into the rows connected with the image z, and the other rows.
 
-    Without the rows of z = M x, each part is a separate cone programme, and its dual point bounds it as in
+    Without the rows of z = M x, each part is a separate cone programme, which its dual point bounds as in
     `solve_conic`. The multipliers of these rows are chosen such that the residual at z is zero.
     """
     A, y = sparse.csc_array(answer.A), answer.y
@@ -108,7 +112,7 @@ def _split(answer: Solved, backend: str, of_risk: Any, of_rest: Any, regularizer
 def _risk_side(
     answer: Solved, A: sparse.csc_array, z_columns: Array, x_columns: Array
 ) -> tuple[Array, Array]:
-    """Return the columns that rows, cones or the quadratic form connect with z; and the rows of z = M x."""
+    """Return the columns that rows, cones or the quadratic form connect with z, and the rows of z = M x."""
     n_rows, n_columns = answer.b.size, answer.c.size
     touches = [np.zeros(n_rows, dtype=bool) for _ in range(2)]
     for touched, columns in zip(touches, (z_columns, x_columns), strict=True):
@@ -128,12 +132,13 @@ def _risk_side(
 
 
 class Conjugate:
-    """slope -> the offset of the highest cut of a risk over X0 with that slope: min of f(u) - <slope, u>.
+    """slope -> the offset of the highest cut of a risk over X0 with this slope, which is min f(u) - <slope,
+    u>.
 
-    The dual point of a conic solve certifies it; -inf without one. The problem is solved in u / unit, where
-    solutions and slopes have a size of about 1, if estimates of these are given. By a solver's tolerance its
-    slope may lie outside the domain of the conjugate. The minimum is then computed over a box ten times
-    larger than solutions, because `solve_conic` proves no more of other solves.
+    The offset is certified by the dual point of a conic solve; it is -inf if this fails. The problem is
+    solved in u / unit, where solutions and slopes have a size of about 1, if their sizes are given. The slope
+    may be outside of the domain of the conjugate by a solver's tolerance. Then the minimum is computed over a
+    box ten times larger than solutions, which is the range of the other bounds of `solve_conic`, too.
     """
 
     def __init__(self, risk: Any, simple_set: Any, dim: int):
@@ -142,15 +147,15 @@ class Conjugate:
         self._stated: tuple[float, float, tuple[Any, ...]] = math.nan, math.nan, ()
         self._side = cp.Parameter(nonneg=True)
         self.solver_gap = 0.0
-        """A bound of the error of the last offset: the gap of its solver."""
+        """The gap of the solver of the last offset, a bound of its error."""
 
     def __call__(
         self, slope: Array, extent: float = 0.0, steepest: float = 0.0, highest: float = 0.0
     ) -> float:
-        """Return the offset, given the sizes of solutions, slopes and offsets, or 0 without estimates."""
+        """Return the offset, given the sizes of solutions, slopes and offsets, or 0 if unknown."""
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
         size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
-        units = dict.fromkeys((unit_of(size), 1.0))  # the offsets may be rounding errors
+        units = dict.fromkeys((unit_of(size), 1.0))  # because offsets may be rounding errors
         for k in range(2):
             for unit in units:
                 self._side.value = REACH * max(1.0, extent / unit)
@@ -167,7 +172,7 @@ class Conjugate:
             outcome = solve_conic(problem, self._u, backend)
             if outcome.x is None:
                 continue
-            self._u.value = outcome.x  # not the value of the backend, whose auxiliaries may be inaccurate
+            self._u.value = outcome.x  # not the backend's value, because its auxiliaries may be inaccurate
             value = float(problem.objective.value)
             if outcome.bound > best:
                 best, self.solver_gap = outcome.bound, height * max(0.0, value - outcome.bound)
@@ -176,7 +181,7 @@ class Conjugate:
         return height * best
 
     def _problems(self, unit: float, height: float) -> tuple[Any, ...]:
-        """Return the solve over X0, and the solve over X0 in a box."""
+        """Return two solves: over X0, and over X0 in a box."""
         if self._stated[:2] != (unit, height):
             u = unit * self._u
             objective = cp.Minimize(self._risk.cvxpy_form(u) / height - self._slope @ self._u)

@@ -1,4 +1,4 @@
-"""Measures of how well scores tell two labels apart, for `MeasureRisk`."""
+"""Performance measures of scores for two labels, for `MeasureRisk`."""
 
 from cutplane.measures.measures import (
     FBeta,

@@ -12,11 +12,11 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_positive
 
 _ROOM = 1 << 18
-"""Contingency tables that are compared in one call, because 2 MB fit into the cache."""
+"""Number of contingency tables that are compared in one call, because 2 MB fit into the cache."""
 
 
 class Measure(ABC):
-    """A loss Delta(y, v) of a prediction v for examples with the labels y; v is a labelling or an order.
+    """A loss Delta(y, v) of a prediction v (a labelling or an order) for examples with the labels y.
 
     `MeasureRisk` is a convex upper bound: the maximum over v of Delta(y, v) plus a linear function of the
     scores. A measure that depends only on the numbers of true and false positives is a `TableMeasure`, which
@@ -25,8 +25,8 @@ class Measure(ABC):
     Attributes
     ----------
     ranks : bool
-        Whether the measure depends only on the order of the scores; a constant added to all of them then does
-        not change it.
+        Whether the measure depends only on the order of the scores, so that adding a constant to all scores
+        does not change it.
     black_box : bool
         Whether a few queries at the end of a solve test the search for mistakes.
     """
@@ -54,7 +54,7 @@ class Measure(ABC):
         """
 
     def predicted(self, positives: int, negatives: int) -> int | None:
-        """Return the number of positives of every labelling v; None if it is not fixed."""
+        """Return the number of positives in every labelling v; None if it is not fixed."""
         return None
 
     def infimum(self, positives: int, negatives: int) -> float:
@@ -63,11 +63,10 @@ class Measure(ABC):
 
 
 class TableMeasure(Measure):
-    """A loss Delta(a, b) of the contingency table, with a true positives and b false positives.
+    """A loss Delta(a, b) of the contingency table with a true positives and b false positives.
 
-    Among the labellings with the same table, the worst one labels as positive the a positives and the b
-    negatives with the largest scores. Hence only tables are searched (Joachims 2005,
-    10.1145/1102351.1102399).
+    The worst labelling with a given table labels as positive the a positives and the b negatives with the
+    largest scores. Therefore only tables are searched (Joachims 2005, 10.1145/1102351.1102399).
 
     A subclass implements `loss`. After the scores are sorted, the search takes O(m) operations if the number
     of predicted positives is fixed (`predicted`). Otherwise it takes O(P log N) for P positives and N
@@ -105,9 +104,10 @@ class TableMeasure(Measure):
         return float(self.loss(np.array([a]), np.array([b]), positives, negatives)[0])
 
     def most_violated(self, scores: Array, positive: Array) -> tuple[float, Array]:
-        """Return the loss of the worst labelling v, and 2 (v - r) / m, where v has entries 0 and 1.
+        """Return the loss of the worst labelling v, and 2 (v - r) / m, where v has the entries 0 and 1.
 
-        The reference r is y with entries 0 and 1, or the mean of the best labellings if y is not among them.
+        The reference r is y, also with entries 0 and 1, or the mean of the best labellings if y is not a
+        possible labelling.
         """
         from cutplane.measures.passes import order_within
 
@@ -157,7 +157,7 @@ class TableMeasure(Measure):
         return int(a), int(b)
 
     def _best_for_each(self, a: Array, gains: Array, P: int) -> Array:
-        """Return the best number b of false positives for each a, by binary search, because it is concave."""
+        """Return the best number b of false positives for each a, by binary search on the concave loss."""
         N = gains.size
         bits = N.bit_length()
         gains = np.append(gains, np.full((1 << bits) - N, -np.inf))
@@ -204,11 +204,11 @@ class FBeta(TableMeasure):
 class PrecisionAt(TableMeasure):
     """1 - a / k: the share of negatives among the k examples with the largest scores.
 
-    All labellings with k positives are compared with y if it is one of them. Otherwise they are compared with
-    the mean of the best ones, which label k of the P positives, or all of them and k - P negatives (see
-    `TableMeasure`), because y itself would reward only large scores of all positives if k is much less than
-    P. Training with k = P, which is `PrecisionRecallBreakEven`, often gives a better precision also at a
-    small k.
+    All labellings with k positives are compared with y if k = P. Otherwise they are compared with the mean of
+    the best labellings, which label as positive k of the P positives, or all of them and k - P negatives (see
+    `TableMeasure`). If k is much less than P, y is no good reference, because it would require large scores
+    of all positives. Training with k = P, which is `PrecisionRecallBreakEven`, often gives a better precision
+    at a small k, too.
 
     Parameters
     ----------

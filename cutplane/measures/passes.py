@@ -8,7 +8,8 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 _DIGIT, _DIGITS = 11, 6
-"""Bits of a digit and digits of a number, because the 2048 counters of a digit fit into the fastest cache."""
+"""Bits per digit and digits per number of the radix sort, because the 2048 counters of a digit fit into the
+fastest cache."""
 _ONE = np.uint64(1)
 _MASK = np.uint64((1 << _DIGIT) - 1)
 _SIGN = np.uint64(63)
@@ -28,7 +29,7 @@ def order_within(scores, groups, starts):
     keys = scores.view(np.uint64).copy()
     counts = np.zeros((_DIGITS, 1 << _DIGIT), np.int64)
     for i in range(m):
-        # The bits of positive floats ascend with the floats, the bits of negative ones descend.
+        # The bits of positive floats increase with the floats, the bits of negative floats decrease.
         keys[i] ^= (~(keys[i] >> _SIGN) + _ONE) | (_ONE << _SIGN)
         for d in range(_DIGITS):
             counts[d, (keys[i] >> np.uint64(d * _DIGIT)) & _MASK] += 1
@@ -83,7 +84,7 @@ def wrong_pairs(scores, order, starts, levels, n_levels, costs, low, high, slope
     """Sum the costs of the pairs i, j of a group with levels[i] < levels[j] and scores[j] - scores[i] < 1.
 
     Return the sum over the groups low <= g < high. slopes[i] is set to the cost of the pairs in which i has
-    the lower level, minus the cost of the pairs in which it has the higher one. costs[0, k, l] for k < l is
+    the lower level, minus the cost of the pairs in which i has the higher level. costs[0, k, l] for k < l is
     the cost of a pair of the levels k and l, costs[1] is the transposed matrix, and all other entries are 0.
     If `costs` is empty, every pair costs 1, and a Fenwick tree counts levels in place of a table.
     """

@@ -1,4 +1,4 @@
-"""Methods: each chooses the next point to evaluate, and the rows of the reduced problem."""
+"""Methods, which choose the next point to evaluate and the rows of the reduced problem."""
 
 from cutplane.methods.accelerated import AcceleratedGradient
 from cutplane.methods.base import Estimate, Method, Refusal, Step

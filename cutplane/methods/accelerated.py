@@ -18,25 +18,26 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run, Tangent
 
 _DOUBLINGS = 60
-"""Doublings of L in a step, because a risk that needs more is not differentiable there."""
+"""Largest number of doublings of L in a step, because a risk that needs more is not differentiable there."""
 _SHRINK, _FIRST_SHRINK = 0.9, 0.1
-"""Factors of L after a step, because it may be smaller further on; the second until L is doubled first."""
+"""Factors of L after a step, because L may be smaller at the next point; the second factor is used until L is
+doubled for the first time."""
 _NOISE = 2e-14
 """Relative error of the difference of two objectives, because both are rounded."""
 _FLATTEST = 1e-12
-"""First L where the gradient is zero, because L must be positive."""
+"""First L if the gradient is zero, because L must be positive."""
 _SPACING = 20
-"""Share of new cuts after which the bound of the mean is computed again, because its cost grows with their
-number."""
+"""Inverse of the share of new cuts after which the bound of the mean is computed again, because its cost
+grows with their number."""
 
 
 class CutMean:
-    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2, of which the first sum is at most sum_i a_i f(x)."""
+    """sum_i a_i (the cut at x_i) + 1/2 ||x - centre||^2; the first sum is at most sum_i a_i f(x)."""
 
     def __init__(self, centre: Array):
         self.centre = centre
-        self.slope = np.zeros_like(centre)  # of the first sum
-        self.total = 0.0  # of the a_i
+        self.slope = np.zeros_like(centre)  # slope of the first sum
+        self.total = 0.0  # sum of the a_i
         self._ids: list[int] = []
         self._weights: list[float] = []
         self._count, self._next = 0, 1
@@ -46,7 +47,7 @@ class CutMean:
         return (1.0 + math.sqrt(1.0 + 4.0 * lipschitz * self.total)) / (2.0 * lipschitz)
 
     def add(self, run: Run, cut: Tangent, weight: float) -> None:
-        """Add a cut of the bundle; after every few cuts, compute the bound of the mean."""
+        """Add a cut of the bundle; compute the bound of the mean after some cuts."""
         self._ids += cut.ids.tolist()
         self._weights += [weight] * cut.ids.size
         self.slope, self.total = self.slope + weight * cut.slope, self.total + weight
@@ -66,7 +67,7 @@ class AcceleratedState(NamedTuple):
     y: Point
     estimate: CutMean
     lipschitz: float
-    shrink: float = _FIRST_SHRINK  # the factor of `lipschitz` after a step
+    shrink: float = _FIRST_SHRINK  # factor of `lipschitz` after a step
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class AcceleratedGradient(Method):
         z_k = argmin of sum_{i <= k} a_i <s_i, x> + 1/2 ||x - x_0||^2 over X = P(x_0 - sum_{i <= k} a_i s_i).
 
     After N steps ``f(y_N) - min f <= 2 L ||x_0 - x*||^2 / ((N + 1) (N + 2))``. The mean of the cuts at x_k
-    with the weights a_k gives a lower bound with the same error, where the radius of X replaces the distance
-    [1]_: a certified gap in O(1 / N^2). The cut at x_k alone gives another bound.
+    with the weights a_k gives a lower bound with the same error, except that the radius of X replaces the
+    distance [1]_. Therefore the certified gap is O(1 / N^2). The cut at x_k alone gives another bound.
 
     L is doubled until the inequality of a Lipschitz gradient holds along the step, and reduced a little after
     every step. When the step ascends, the method restarts from y_k, because that gives linear convergence if
@@ -105,10 +106,10 @@ class AcceleratedGradient(Method):
 
     Notes
     -----
-    A step takes three passes over the data of a risk with images (y_k, z_k and a gradient), else two calls of
-    the oracle; a doubling of L repeats a gradient and y_k.
+    With a risk that has images, a step takes three passes over the data, for y_k, z_k and a gradient;
+    otherwise two calls of the oracle. A doubling of L repeats a gradient and y_k.
 
-    Every step adds a cut. ``max_cuts`` saves memory, but then only the last cuts give bounds.
+    Every step adds a cut. ``max_cuts`` saves memory, but bounds then use only the last cuts.
 
     References
     ----------

@@ -54,11 +54,11 @@ NAMES: dict[str, Method] = {
         ReducedGradient(),
     )
 }
-"""Methods by name, in any case and with or without "bundle", with their default parameters."""
+"""Methods with default parameters, by name; upper case and the word "bundle" are ignored."""
 
 
 def as_method(method: Any, problem: Declaration) -> Method:
-    """Return a method given as an object, by its name, or as "auto", which chooses for the problem."""
+    """Return a method given as an object, a name, or "auto", which chooses a method for the problem."""
     if isinstance(method, Method):
         return method
     if method == "auto":
@@ -75,7 +75,7 @@ def as_method(method: Any, problem: Declaration) -> Method:
 
 
 def path_method(problem: Declaration) -> Method:
-    """Return the method that follows a problem's path exactly, or one whose refusal says why none does."""
+    """Return the method that follows a problem's path exactly, or one that refuses with the reason."""
     machine, coordinates = KernelPathTracking(), PathTracking()
     kernel = offers(problem.risk, Capability.KERNEL_PREDICTOR)
     return machine if kernel or suits(machine, problem) else coordinates
@@ -92,18 +92,18 @@ CANDIDATES: tuple[Method, ...] = (
     FrankWolfe("short"),
     FrankWolfe("exact"),
 )
-"""The candidates of "auto"; of equal estimates, the first wins."""
+"""The candidates of "auto"; if estimates are equal, the first one is chosen."""
 _MOST, _ALIKE = 4, 2
-"""Most methods in a race, and most of one kind, because each takes its share of the time from the best
+"""Largest number of methods in a race, and of methods of one kind, because each takes time from the best
 one."""
 _QUICK = 1.5e-3
-"""Seconds of the best estimate, per estimate computed so far, below which the other estimates wait until the
-promised time is over, because an estimate takes about a tenth of a millisecond, and more where cvxpy states
-the problem."""
+"""Seconds of the best estimate, per computed estimate, below which the other estimates are postponed until
+the method has used its promised time, because an estimate takes a tenth of a millisecond, and more if it
+needs cvxpy."""
 
 
 class Auto(Race):
-    """The race of all candidates; those after the first are estimated when the first has used its time."""
+    """The race of all candidates; the others are estimated when the first one has used its time."""
 
     one_of_a_kind = True
 
@@ -111,7 +111,7 @@ class Auto(Race):
         return any(method.needs_infima(problem) for method in CANDIDATES)
 
     def first(self, problem: Declaration) -> Contender:
-        """Return the method that was chosen."""
+        """Return the method that starts."""
         return contenders(self.methods, problem)[0]
 
     def contenders(self, problem: Declaration) -> list[Contender]:
@@ -129,11 +129,11 @@ class Auto(Race):
 
 @remembered
 def choose(problem: Declaration) -> Method:
-    """Return the method that the risk implements for this problem, if any; else the race of "auto".
+    """Return the method that the risk implements for this problem, or the race of "auto".
 
-    Without a bounded set and a regularizer, bounds depend on flat combinations of cuts, which the steps of
-    other methods disturb. The proximal bundle method then runs alone until it is stuck, unless the whole
-    problem can be solved at once.
+    Without a bounded set and a regularizer, bounds depend on flat combinations of cuts, and steps of other
+    methods remove such combinations. Therefore the proximal bundle method runs alone until it is stuck,
+    unless one solve of the whole problem is possible.
     """
     if (own := ask(problem.risk, Capability.OWN_METHOD, problem)) is not None:
         return own

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 CALL = 1e-4
-"""Least seconds of a call of an oracle of unknown work, because a small one takes about as long."""
+"""Least seconds of a call of an oracle with unknown work, because a small call takes about as long."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Step:
     state : object
         The state of the method for the next iteration.
     finished : str or None
-        The reason, in words, if the method's natural stopping test holds although the gap is not certified.
+        The reason, in words, if the method's stopping test holds although the gap is not certified.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Step:
 
 
 class Follower(Protocol):
-    """Solves problems that differ in the regularizer alone, each from the solution of the one before."""
+    """Solves problems that differ only in the regularizer, each from the solution of the previous one."""
 
     @property
     def x(self) -> Array:
@@ -57,7 +57,7 @@ class Follower(Protocol):
     def solve(self, problem: Declaration, tolerance: Callable[[float], float]) -> tuple[Array, Array] | None:
         """Return a point and multipliers of the examples; None if no solution is found.
 
-        Their gap should be at most the tolerance at the objective.
+        Their gap should be at most the tolerance for this objective.
         """
         ...
 
@@ -73,12 +73,12 @@ class HasFollower(Protocol):
 
 @dataclass(eq=False)
 class Knots:
-    """The points where the linear pieces of a path meet, in the order in which they are found."""
+    """The points where the linear pieces of a path meet, in the order of their discovery."""
 
-    weights: list[float] = field(default_factory=list)  # falling multiples of the weight at the end
+    weights: list[float] = field(default_factory=list)  # multiples of the last weight, decreasing
     points: list[tuple[Array, Array]] = field(default_factory=list)  # nonzero coordinates and their values
-    events: list[str] = field(default_factory=list)  # at the end of the piece before, such as "joins 3"
-    reciprocal: bool = False  # whether the solution is linear in 1 / weight between knots, not in the weight
+    events: list[str] = field(default_factory=list)  # at the end of the last piece, for example "joins 3"
+    reciprocal: bool = False  # whether the solution is linear in 1 / weight between knots
     limit: Array | None = None  # the solution at an infinite weight; None if it is the first knot
 
     def add(self, weight: float, index: Array, values: Array, event: str) -> None:
@@ -104,7 +104,7 @@ class FollowsPath(Protocol):
     knots: Knots
 
     def bounds(self, weight: float, x: Array) -> tuple[float, float]:
-        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
+        """Return a certified lower bound and the objective at x, for a multiple of the last weight."""
         ...
 
 
@@ -115,7 +115,8 @@ class Counts(Protocol):
     Attributes
     ----------
     counted : float
-        Seconds so far, computed from sizes and `engine.costs`, so that a run can be repeated.
+        Seconds so far, computed from sizes and `engine.costs`, because measured times would make runs
+        irreproducible.
     """
 
     @property
@@ -136,13 +137,13 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     seconds : float
-        Outside the oracle; inf without an estimate.
+        Time outside the oracle; inf if it is not estimated.
     calls : float
-        Calls of the oracle, whose time is measured at the first call.
+        Number of calls of the oracle, whose time is measured at the first call.
     whole : bool
         Whether the first step is nearly all of the work, and cannot be divided.
     rounds : float
-        Iterations; 0 without an estimate.
+        Number of iterations; 0 if it is not estimated.
     """
 
     seconds: float
@@ -151,14 +152,15 @@ class Estimate(NamedTuple):
     rounds: float = 0.0
 
     def total(self, call: float = CALL) -> float:
-        """Return all seconds, if a call of the oracle takes `call`."""
+        """Return the whole time, if a call of the oracle takes `call` seconds."""
         return self.seconds + self.calls * call
 
 
 class Method(ABC):
-    """A frozen dataclass of parameters, with methods for its requirements, its start and an iteration.
+    """A frozen dataclass of parameters, with methods that check requirements, start a run and do an
+    iteration.
 
-    A method has no loop, stopping test, clock or log, because the driver has them.
+    The driver, and not the method, has the loop, the stopping tests, the clock and the log.
 
     Attributes
     ----------
@@ -191,12 +193,13 @@ class Method(ABC):
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
         """Return the expected time for a problem that `check` accepts, from sizes and `engine.costs`.
 
-        A refusal says why the method would prove nothing; it then runs only if it is chosen by name.
+        A refusal has the reason why the method would prove nothing; the method then runs only if it is chosen
+        by name.
         """
         return Estimate(math.inf)
 
     def suits(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate, or the reason why the problem lacks a capability that the method needs."""
+        """Return the estimate, or a refusal if the problem lacks a capability that the method needs."""
         try:
             self.check(problem)
         except MissingCapabilityError as error:
@@ -204,15 +207,15 @@ class Method(ABC):
         return self.estimate(problem)
 
     def start(self, run: Run) -> Any:
-        """Return the state before the first iteration; ``run.anchor`` has been evaluated."""
+        """Return the state before the first iteration; ``run.anchor`` is already evaluated."""
         return None
 
     def finish(self, run: Run, state: Any) -> None:
-        """Add the best bound of the state when a run ends without a proof."""
+        """Add the best bound of the state; called when a run ends without a proof."""
         return
 
     def describe(self, state: Any) -> str:
-        """Return the text of a result about the method: its parameters, and the parts that ran."""
+        """Return the method's text in a result: its parameters, and the parts that ran."""
         return repr(self)
 
     @abstractmethod
@@ -249,7 +252,7 @@ def require_bounded_model(problem: Declaration, method: str) -> None:
 
 
 def require_line(problem: Declaration, method: str) -> None:
-    """Raise unless the slope of the regularizer along a line can be computed."""
+    """Raise an error unless the slope of the regularizer along a line can be computed."""
     regularizer = problem.regularizer
     if has_slope(regularizer):
         return
@@ -273,7 +276,7 @@ def require_square(problem: Declaration, method: str, kind: str, equal: bool = F
 
 
 def require_linear_minimisation(problem: Declaration, method: str) -> None:
-    """Raise unless the problem is a risk alone over a set that can minimise linear functions."""
+    """Raise an error unless the problem is a risk alone over a set that can minimise linear functions."""
     if problem.regularizer.lam > 0:
         raise MissingCapabilityError(
             f"{method} minimises a risk alone, but the problem has the regularizer {problem.regularizer!r}. "

@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _SHARE = 1.0 / 3.0
-"""First guess of the certified gap divided by an epoch's sum of gaps, because the gap falls during the
-epoch."""
+"""First guess of the ratio of the certified gap to an epoch's sum of gaps, because the gap decreases during
+the epoch."""
 _HURRY = 3.0
-"""Epochs of remaining time at which the bounds are certified, because the next epoch may take longer, and a
+"""Remaining time, in epochs, at which the bounds are certified, because the next epoch may take longer, and a
 certificate takes about as long as an epoch."""
 _PASSES = 30.0
-"""Expected passes, because about so many suffice where examples are many."""
+"""Expected number of passes, because about so many suffice if there are many examples."""
 _EPOCH = 4.0
-"""Oracle calls that take as long as an epoch, because it visits cached labellings too: 2.6 to 10 for
-chains."""
+"""Number of oracle calls that take as long as an epoch, more than one because an epoch also visits cached
+labellings: 2.6 to 10 for chains."""
 _TINY = 1e-300
-"""Replaces an estimate of 0, because the iterate is then optimal."""
+"""Replaces an estimate of 0 in a denominator, because the iterate is then optimal."""
 _TURN = 10
-"""Epochs after which the bounds are certified, because they then cost a tenth of the work."""
+"""Number of epochs after which the bounds are certified, because this adds a tenth to the work."""
 
 
 class BlockAscent(Protocol):
-    """The object that ``risk.block_ascent(quadratic, multipliers)`` returns: ascent on the dual by blocks."""
+    """Block ascent on the dual: the object that ``risk.block_ascent(quadratic, multipliers)`` returns."""
 
     @property
     def x(self) -> Array:
-        """The point that follows from the aggregates, shape (dim,)."""
+        """The point computed from the aggregates, shape (dim,)."""
         ...
 
     @property
@@ -53,7 +53,8 @@ class BlockAscent(Protocol):
         ...
 
     def advance(self) -> float:
-        """Visit every example once with its decoder, and the cache while that pays; return an estimated gap.
+        """Visit every example once with its decoder, then the cache as long as this is faster; return an
+        estimated gap.
 
         The estimate is the sum of the gaps of the examples, each at the time of its visit.
         """
@@ -65,29 +66,26 @@ class BlockState:
     """The ascent, and the result of its last certificate."""
 
     ascent: BlockAscent
-    share: float = (
-        _SHARE  # the certified gap over the estimated one; above 1, the last iterate is the best one
-    )
-    waited: int = 0  # epochs since the last certificate
+    share: float = _SHARE  # certified gap / estimated gap; above 1, the last iterate is the best one
+    waited: int = 0  # number of epochs since the last certificate
 
 
 @dataclass(frozen=True)
 class BlockFrankWolfe(Method):
     """Frank-Wolfe steps on the dual of a sum over examples, one example at a time [1]_.
 
-    For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2`` each example has a convex
+    For ``f(w) = sum_i max_y <a_i(y), w> + b_i(y)`` and ``lam/2 ||w||^2``, each example i has a convex
     combination of labellings, with the aggregate (a_i, b_i), and ``w = -sum_i a_i / lam``. A visit decodes
-    the example at w, and shifts weight from the worst of its labellings to the best one, as far as the dual
-    increases (a pairwise step [2]_). Further visits use the best labelling found before and decode nothing
-    [3]_; there are as many as pay by their increase per second. The sum of the aggregates is one cut of f,
-    whose lower bound never falls. The upper bound is the objective at the average of the iterates, in which
-    the k-th has a weight proportional to k, or at the last iterate if that is better. Both bounds are
-    certified by a pass over the data, when the gaps of an epoch indicate that it pays, and after every tenth
-    epoch.
+    example i at w, and transfers weight from the worst of its labellings to the best one, as long as the dual
+    increases (a pairwise step [2]_). Further visits use the best cached labelling and do not decode [3]_;
+    they continue as long as the dual increases faster per second. The sum of the aggregates is one cut of f,
+    whose lower bound never decreases. The upper bound is the objective at the weighted average of the
+    iterates (weight k for iterate k), or at the last iterate if it is better. A pass over the data certifies
+    both bounds, when the gaps of an epoch are small enough, and after every tenth epoch.
 
     The risk needs ``block_ascent`` and ``dual_cut``: `structured.ChainRisk`, `StructuredRisk`, your own
-    `structured.ExampleSum`, and `MulticlassRisk` with a loss of margins, where a visit finds the best shares
-    of all classes at once. The regularizer must be `L2` with equal weights, without a feasible set.
+    `structured.ExampleSum`, and `MulticlassRisk` with a loss of margins, for which a visit optimises the
+    shares of all classes at once. The regularizer must be `L2` with equal weights, without a feasible set.
 
     Raises
     ------
@@ -135,7 +133,7 @@ class BlockFrankWolfe(Method):
         return BlockState(run.call(risk, risk.block_ascent, quadratic, run.known_multipliers()))
 
     def step(self, run: Run, state: BlockState) -> Step:
-        """Visit all examples; certify both bounds if it pays."""
+        """Visit all examples; certify both bounds if they are estimated to close the gap."""
         began = clock()
         estimate = run.call(run.problem.risk, state.ascent.advance, queries=1)
         state.waited += 1
@@ -145,7 +143,7 @@ class BlockFrankWolfe(Method):
             return Step("epoch", state)
         bound = run.add_dual_cut(state.ascent.multipliers)
         known = state.ascent.average if state.share <= 1.0 else state.ascent.x
-        point = run.evaluate(known.copy())  # the next visits may change it in place
+        point = run.evaluate(known.copy())  # a copy, because the next visits may change it in place
         if not run.closed:
             run.add_cut(point)
         left = run.upper - bound

@@ -1,4 +1,4 @@
-"""The whole problem in one conic solve, then cuts if a gap remains."""
+"""The whole problem as one conic programme, then cuts if a gap remains."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Direct(Method):
     """Solves the whole problem as one conic programme.
 
     ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. The objective at
-    its solution x is the upper bound. The multiplier s of the equation is a subgradient of f there. The
-    lower bound is computed from the highest cut of f over X with the slope s; the dual point of another conic
-    solve certifies its offset. The tolerance of the solver is a small share of `tol`, and, if a gap remains,
-    the smallest that it reaches. If a gap still remains, because of rounding or because the risk has no such
-    cut, `ProximalBundle` continues.
+    its solution x is the upper bound. The multiplier s of the equation is a subgradient of f at x. The lower
+    bound is computed from the highest cut of f over X with slope s, whose offset the dual point of another
+    conic solve certifies. The tolerance of the solver is a small share of `tol`. If a gap remains, it is the
+    smallest tolerance that the solver reaches. If a gap still remains, for example because the risk has no
+    such cut, `ProximalBundle` continues.
 
-    Losses with pieces, their sums and linear images, with l1 and l2 norms, quadratic forms and polyhedra,
-    are one quadratic programme. It is assembled without cvxpy, and the cut is computed from the multipliers
-    of its rows, through the conjugates of the losses.
+    Piecewise linear and quadratic losses, their sums and linear images, with l1 norms, squared l2 norms,
+    quadratic forms and polyhedra, give a quadratic programme. It is assembled without cvxpy, and the cut is
+    computed from the multipliers of its rows by the conjugates of the losses.
 
     The method needs a cvxpy form of all pieces, one block, and no separation oracle. It is for small
-    problems, because all data are part of one programme. The solver is the chosen backend, if that is one of
-    cvxpy's conic solvers, otherwise Clarabel.
+    problems, because all data are part of one programme. The solver is the chosen backend if it is a conic
+    solver of cvxpy, otherwise Clarabel.
 
     Raises
     ------
@@ -111,7 +111,7 @@ class Direct(Method):
         if least is not None and least.residual > rounding:
             offset, least = -math.inf, None
         if not offers(risk, Capability.DUAL_CUT):
-            free = self._free(problem)  # the multipliers are zero there, up to rounding
+            free = self._free(problem)  # the slope is zero there, up to rounding
             if np.abs(multipliers[free]).max(initial=0.0) > rounding:
                 return
             if least is not None:
@@ -119,7 +119,7 @@ class Direct(Method):
             multipliers[free] = 0.0
         known = offers(risk, Capability.DUAL_CUT) or offset == -math.inf
         cut = None if known else (multipliers[np.newaxis], np.array([offset]))
-        with suppress(OracleError):  # by rounding the slope may lie outside the domain of the conjugate
+        with suppress(OracleError):  # rounding errors may put the slope outside the domain of the conjugate
             run.add_dual_cut(multipliers, cut, least)
 
     def _free(self, problem: Declaration) -> Array:
@@ -132,10 +132,11 @@ class Direct(Method):
 
 
 def _with_zeros(problem: Declaration, whole: Whole) -> Array:
-    """Return the solution with exact zeros where the costs c_j |x_j| of the regularizer allow only zero.
+    """Return the solution with exact zeros where the terms c_j |x_j| of the regularizer force x_j to be zero.
 
-    There the slope of the risk is smaller than c_j by a margin. An interior point has errors in both numbers:
-    x_j counts as zero if it is smaller, relative to the largest coordinate, than the margin relative to c_j.
+    There, the slope of the risk is smaller than c_j by a margin. Because an interior point has errors in x_j
+    and in the margin, x_j is set to zero if it is smaller, relative to the largest coordinate, than the
+    margin relative to c_j.
     """
     x = whole.x
     assert x is not None

@@ -1,4 +1,4 @@
-"""Estimates of the time of methods: iterations from the dimension, costs of an iteration from sizes."""
+"""Estimates of the time of methods, from the number of iterations and the cost of an iteration."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Kind = type[Prox] | type[Level] | None
 _AUTO = Backend()
 _OWN = "simplex_qp", "interior_point", "entropy_dual"
 _NUMBERS = 0.4
-"""Share of the cost of a cone programme for a reduced problem, because it is compiled once."""
+"""Share of the cost of a cone programme that a reduced problem takes, because cvxpy compiles it only once."""
 _RELAXATIONS = 20.0
-"""Rounds of linear relaxations, because combinatorial problems end after 3 to 20."""
+"""Expected rounds of linear relaxations, because combinatorial problems take 3 to 20."""
 _WIDEST = 300
 """Number of coordinates above which the number of iterations does not grow, because the theoretical bounds do
 not depend on the dimension."""
 
 
 class Sizes:
-    """Sizes of a problem that estimates read, computed once."""
+    """Sizes of a problem that the estimates use, computed once."""
 
     def __init__(self, problem: Declaration):
         risk = problem.risk
@@ -48,7 +48,7 @@ class Sizes:
 
     @cached_property
     def call(self) -> float:
-        """Seconds of a call of the oracle: computed if the risk has examples, else a default."""
+        """Seconds of a call of the oracle: computed if the risk has examples, otherwise a default."""
         predictor: Any = ask(self._problem.risk, Capability.LINEAR_PREDICTOR)
         if predictor is None:
             return CALL
@@ -58,7 +58,7 @@ class Sizes:
 
     @cached_property
     def sides(self) -> tuple[int, int]:
-        """The numbers of rows and entries in the linear form of the set without its oracles."""
+        """The numbers of rows and entries in the linear form of the set, without its oracles."""
         form = ask(self._problem.simple_set, Capability.LINEAR_FORM, self.n)
         return (0, 0) if form is None else (form.rows.shape[0], form.rows.nnz)
 
@@ -94,7 +94,7 @@ class Sizes:
         return costs.COMPILED + costs.cost_of_cones(self.n, *counts)
 
     def master(self, kind: Kind) -> str | None:
-        """Return the name of the first master for a kind of reduced problem; None without one."""
+        """Return the name of the first master for a kind of reduced problem; None if there is none."""
         if kind not in self._masters:
             try:
                 self._masters[kind] = first_candidate(self._problem.reduced, kind, _AUTO).name
@@ -107,7 +107,7 @@ sizes = remembered(Sizes)
 
 
 def vertices(n: int) -> float:
-    """Return about how many cuts meet at a minimiser of the model: one more than there are coordinates."""
+    """Estimate the number of cuts that meet at a minimiser of the model: one more than coordinates."""
     return 1.0 + min(n, _WIDEST)
 
 
@@ -123,11 +123,12 @@ def stable_rounds(problem: Declaration) -> float:
 
 
 def vertex_rounds(problem: Declaration) -> float:
-    """Return the expected iterations of a method of model minimisers, fitted to the same problems.
+    """Return the expected iterations of a method that evaluates minimisers of the model, fitted to the same
+    problems.
 
-    A set given by oracles alone may be round. The vertices of its outer approximations are then so far from
-    it that no number of rounds can be expected: inf. Exceptions are a linear risk over a set with rows too,
-    and a strictly convex regularizer, because its minimisers over outer approximations converge.
+    If the set is given only by oracles, it may be round, so that vertices of its outer approximations are far
+    from it for any number of rounds: the result is inf. Exceptions are a linear risk over a set that also has
+    rows, and a strictly convex regularizer, whose minimisers over outer approximations converge.
     """
     size = sizes(problem)
     n = vertices(size.n)
@@ -152,7 +153,7 @@ def of_cuts(
         return Refusal("no master accepts the reduced problems")
     rows = min(rounds * calls * size.blocks, 4.0 * size.n)
     masters = sum(cost_of_master(size, kind, rows, rounds) for kind in kinds)
-    outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # without masters: line searches
+    outside = costs.ITERATION * (1.0 + 0.3 * (calls - 1.0))  # line searches, without masters
     return Estimate(1e-9 * rounds * (outside + masters), rounds * calls, rounds=rounds)
 
 
@@ -168,7 +169,7 @@ def cost_of_master(size: Sizes, kind: Kind, rows: float, rounds: float) -> float
 
 
 def cost_of_whole(problem: Declaration) -> float:
-    """Return the cost of the whole problem as a quadratic programme, or as a cone programme of cvxpy."""
+    """Return the cost of the whole problem, as a quadratic programme or as a cone programme of cvxpy."""
     regularizer: Any = problem.active_regularizer
     stated = ask(problem.risk, Capability.PROGRAMME)
     rest = ask(problem.simple_set, Capability.LINEAR_FORM, problem.dim)
@@ -213,7 +214,7 @@ def counts_of(expressions: list[Any]) -> Array:
 
 
 def answer(method: Method, problem: Declaration) -> Refusal | Estimate:
-    """Return a method's estimate or refusal for a problem; it is computed once."""
+    """Return a method's estimate or refusal for a problem, computed once."""
     answers = problem.suitable
     try:
         return answers[method]

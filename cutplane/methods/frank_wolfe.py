@@ -24,27 +24,31 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _STEPS = 1000.0
-"""Steps to a gap of 1e-3 of the first one, because the gap is proportional to their inverse."""
+"""Number of steps to a gap of 1e-3 of the first gap, because the gap is proportional to the inverse
+number."""
 _FLAT = 0.1
-"""Share of the first slope at which a search by calls ends, because a new direction is then better."""
+"""Share of the first slope at which a search by calls of the oracle ends, because a new direction is then
+better."""
 _HALVINGS = 60
-"""Halvings of a step to a point of infinite risk, because more make it shorter than the last digits of x."""
+"""Largest number of halvings of a step to a point of infinite risk, because x then changes by less than its
+last digits."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
-"""Most pairwise steps over the atoms in an iteration, and the share of the gap over X at which they end,
-because a smaller gap over the hull would not make the next atom better."""
+"""Largest number of pairwise steps over the atoms in an iteration, and the share of the gap over X at which
+they end, because a smaller gap over the hull would not improve the next atom."""
 _NEGLIGIBLE = 1e-15
 """Weight of an atom below which it is dropped, because its share of the point is a rounding error."""
 _ROUNDING = 1e-6
-"""Allowed error of the weights of a correction, because the solvers of users have such errors."""
+"""Error allowed in the weights of a correction, because solvers of users have such errors."""
 _STUCK = "no better point lies against the gradient: rounding, or the risk is not differentiable there"
 _ACCURACY = 1e-3
-"""Error of an on-demand risk relative to the gap, or to the objective, because steps need no more."""
+"""Error of an on-demand risk relative to the gap, or to the objective, because steps need no smaller
+error."""
 _SELDOM = 10
-"""Iterations after which the bound of all cuts is computed only in every second one, after twice as many in
-every third, and so on, because its cost grows with the number of cuts."""
+"""Number of iterations after which the bound of all cuts is computed only in every second iteration; after
+twice as many in every third one, and so on, because its cost grows with the number of cuts."""
 _FLAT_ON_FACE = 0.5
 """Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
-and the next direction is then better than this one."""
+and the next direction is then better than the current one."""
 _CANCELLED = 1e-15
 """Relative size of a difference that counts as zero, because it may be a rounding error of its terms."""
 
@@ -56,19 +60,18 @@ class Correction(Protocol):
     """An object that computes better weights for the atoms than a Frank-Wolfe step."""
 
     def correct(self, atoms: Array, weights: Array, run: Run) -> Array | tuple[Array, Array] | None:
-        """Return other weights, shape (K,), nonnegative and of sum 1, or None.
-
-        Or return a pair: further points of the feasible set, shape (J, dim), that are not among the atoms,
-        and the weights of all, shape (K + J,).
+        """Return other weights of shape (K,), nonnegative and of sum 1, or None to change nothing. Or return
+        a pair of further points of the feasible set, shape (J, dim), that are not among the atoms, and the
+        weights of all points, shape (K + J,).
 
         Parameters
         ----------
         atoms : ndarray of shape (K, dim)
-            All atoms in the order of their discovery: the first rows are the atoms of the call before.
+            All atoms in the order of their discovery, so that the atoms of the last call are the first rows.
         weights : ndarray of shape (K,)
             The weights after the step.
         run : Run
-            The run, for reading.
+            The run, whose attributes may be read.
         """
         ...
 
@@ -106,7 +109,7 @@ class Atoms:
         return row
 
     def restricted(self, kept: Array) -> Atoms:
-        """Return the atoms where `kept`, of shape (K,), is True."""
+        """Return the atoms where `kept`, shape (K,), is True."""
         chosen = copy.copy(self)
         chosen._rows = self.rows[kept]
         chosen._places = {key: row for row, key in enumerate(compress(self._places, kept))}
@@ -139,7 +142,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class FrankWolfeState:
-    """The current point as a convex combination of atoms, and the best one so far.
+    """The current point as a convex combination of atoms, and the best point so far.
 
     Attributes
     ----------
@@ -178,7 +181,7 @@ class FrankWolfeState:
         return replace(self, point=point, weights=weights, best=best)
 
     def pruned(self) -> FrankWolfeState:
-        """Return the state without the atoms that have no weight."""
+        """Return the state without the atoms of weight zero."""
         kept = self.weights > _NEGLIGIBLE
         if kept.all():
             return self
@@ -194,13 +197,13 @@ class FrankWolfe(Method):
     """Frank-Wolfe, or conditional gradients: steps towards minimisers of the linearised risk.
 
     ``v_t = argmin {<f'(x_t), v> : v in X}``, ``x_{t+1} = x_t + gamma_t (v_t - x_t)``. There is no projection
-    and no master: the set implements ``minimise_linear``, which is called once per iteration. The minimum of
-    the cut at x_t over X lies at v_t, so that the certified gap is the Frank-Wolfe gap
-    ``<f'(x_t), x_t - v_t>`` [1]_. After t open-loop steps the objective is within 2 C / (t + 2) of the
-    optimum, with C the curvature of f over X.
+    and no master: the set implements ``minimise_linear``, which is called once per iteration. Because v_t
+    minimises the cut at x_t over X, the certified gap is the Frank-Wolfe gap ``<f'(x_t), x_t - v_t>`` [1]_.
+    After t open-loop steps the objective is within 2 C / (t + 2) of the optimum, with C the curvature of f
+    over X.
 
     f must be convex and differentiable, because its subgradients are used as gradients. Otherwise the bounds
-    hold, but the method may stop away from the optimum.
+    are valid, but the method may stop at a point that is not optimal.
 
     Parameters
     ----------
@@ -215,16 +218,18 @@ class FrankWolfe(Method):
         * "open_loop": ``2 / (t + 2)``. The objective may increase in a step. Not for "away" and
           "pairwise", which could exchange the same atoms again and again.
     variant : {"vanilla", "away", "pairwise", "fully_corrective"}, default "vanilla"
-        * "away": away from the atom with the largest ``<f'(x_t), a>``, if that slope is the steeper one [2]_.
-        * "pairwise": v_t gets the weight of that atom [3]_. Over polytopes both converge linearly if f is
-          strongly convex, but "vanilla" does not.
+        * "away": a step may also lead away from the atom with the largest ``<f'(x_t), a>``, if this slope is
+          steeper [2]_.
+        * "pairwise": weight is transferred from this atom to v_t [3]_. Over polytopes, "away" and "pairwise"
+          converge linearly if f is strongly convex, whereas "vanilla" does not.
         * "fully_corrective": after a step, at most a hundred pairwise steps over the atoms, until the gap
-          over their hull is a tenth of the gap over X. They are exact if the step is open-loop. This is for
-          sets whose linear minimisation is expensive.
+          over their hull is a tenth of the gap over X. They are exact if the step is open-loop. Use it if the
+          set's linear minimisation is expensive.
     correction : object, optional
-        Has a method ``correct(atoms, weights, run)`` that returns weights for the atoms found so far, or
-        None; see `cutplane.methods.frank_wolfe.Correction`. It is called after every step, and its point is
-        used if the objective is lower there. Without it, atoms whose weight becomes zero are dropped.
+        An object with a method ``correct(atoms, weights, run)``, which returns weights for the atoms found so
+        far, or None; see `cutplane.methods.frank_wolfe.Correction`. It is called after every step, and its
+        point is used if the objective is lower there. Without it, atoms whose weight becomes zero are
+        dropped.
 
     Raises
     ------
@@ -237,10 +242,9 @@ class FrankWolfe(Method):
     The first atom is the starting point. ``method_state`` of the loop that ``iterate`` returns has the atoms
     and the weights of the current point and, as ``best``, of the best one.
 
-    Only the last cut gives a bound: ``max_cuts=4`` saves memory, at the cost of fewer cuts for a warm start.
-
-    If ``minimise_linear`` misses the minimum, the bound is wrong by as much. It must not return a point that
-    is worse than one it returned before.
+    ``max_cuts=4`` saves memory, because only the last cut gives a bound, but a warm start then has fewer
+    cuts. If ``minimise_linear`` misses the minimum, the bound is wrong by the difference. It must not return
+    a point that is worse than a point that it returned before.
 
     References
     ----------
@@ -294,9 +298,11 @@ class FrankWolfe(Method):
             require(problem.risk, Capability.CURVATURE, 'FrankWolfe("short")', remedy)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a thousand steps, because the gap is proportional to their inverse.
+        """Return the estimate of a thousand steps, because the gap is proportional to the inverse number of
+        steps.
 
-        With kinks the gap may not decrease at all: a refusal, unless the set has no other capability.
+        If the risk has kinks, the gap may not decrease, and the method is refused unless the set has no other
+        capability.
         """
         others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
         if not sizes(problem).smooth and any(offers(problem.simple_set, other) for other in others):
@@ -309,7 +315,9 @@ class FrankWolfe(Method):
         return FrankWolfeState(first, known, weights, Mixture(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
-        """Minimise the cut over the set for the bound; step towards the minimiser; correct the weights."""
+        """Minimise the cut over the set for the bound, step towards the minimiser, and correct the
+        weights.
+        """
         gradient, vertex, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("bound", state)
@@ -321,7 +329,7 @@ class FrankWolfe(Method):
         if self.variant == "fully_corrective":
             state, kind = self._minimise_over_hull(run, state, _INNER_SHARE * gap)
         state = replace(state, count=state.count + 1)
-        if self.step_size == "open_loop":  # the next step is shorter, and may succeed
+        if self.step_size == "open_loop":  # the next step is shorter and may succeed
             run.proceed()
         if self.correction is None:
             return Step(kind, state.pruned())
@@ -331,7 +339,7 @@ class FrankWolfe(Method):
     def _minimise_over_hull(
         self, run: Run, state: FrankWolfeState, gap: float
     ) -> tuple[FrankWolfeState, str]:
-        """Take pairwise steps until the gap over the hull of the atoms is small, or no step is found."""
+        """Take pairwise steps until the gap over the hull of the atoms is small, or a step fails."""
         rule = "exact" if self.step_size == "open_loop" else self.step_size
         for count in range(_INNER_STEPS):
             slopes = run.slopes(state.point)
@@ -346,7 +354,7 @@ class FrankWolfe(Method):
         return state, f"corrective {_INNER_STEPS}"
 
     def _corrected(self, run: Run, state: FrankWolfeState, correction: Correction) -> FrankWolfeState | None:
-        """Return the state at the corrected weights; None if the objective is no lower there."""
+        """Return the state at the corrected weights; None if the objective is not lower there."""
         answer = run.timed(correction.correct, state.atoms, state.weights.copy(), run, master=True)
         if answer is None:
             return None
@@ -370,7 +378,7 @@ class FrankWolfe(Method):
 
 
 class _Direction(NamedTuple):
-    """The far end of a step."""
+    """A direction, given by its far end."""
 
     kind: str
     weights: Array
@@ -426,16 +434,16 @@ def _walk(
 class ReducedGradient(Method):
     """Reduced gradients over the simplex: SimpleMKL's method [1]_, for any differentiable risk.
 
-    The largest coordinate balances the changes of the others, so that their gradient is
-    ``f'_j - f'_largest``. The direction is its negative, with 0 in coordinates that it would make negative. A
-    step goes on to the point where the next coordinate becomes 0 and is fixed there, as long as the objective
-    decreases, without a new gradient. It passes one such point, two more, four more, ..., and then the best
-    number is found by bisection. The segment from there to the next such point is searched. The gap is
-    certified by the cut at the iterate, ``max_j <f'(x), x - radius e_j>``, which is the duality gap of
-    SimpleMKL, and after every few iterations by the minimum of all cuts so far, a linear programme.
+    The largest coordinate balances the changes of the others, so that the reduced gradient is ``f'_j -
+    f'_largest``. The direction is its negative, with 0 in coordinates that would become negative. Along the
+    direction, each coordinate that becomes 0 is fixed at a corner of the path. Without a new gradient, the
+    step passes one corner, two more, four more, and so on, as long as the objective decreases. Then bisection
+    finds the best corner, and the segment from there to the next corner is searched. The gap is certified by
+    the cut at the iterate as ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL. After
+    every few iterations, it is also certified by the minimum of all cuts so far, a linear programme.
 
     f must be convex and differentiable, because its subgradients are used as gradients. Otherwise the bounds
-    hold, but the method may stop away from the optimum.
+    are valid, but the method may stop at a point that is not optimal.
 
     Raises
     ------
@@ -481,7 +489,9 @@ class ReducedGradient(Method):
         return run.anchor, 0
 
     def step(self, run: Run, state: tuple[Point, int]) -> Step:
-        """Compute the bound of the cut at the iterate; go from face to face, then search the last segment."""
+        """Compute the bound of the cut at the iterate; step from face to face, then search the last
+        segment.
+        """
         accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
         point, count = state
         if run.exact:
@@ -507,12 +517,14 @@ class ReducedGradient(Method):
 
 
 class FacePath(NamedTuple):
-    """The broken line x(s) on which coordinates stop at 0, and one coordinate balances the others."""
+    """The piecewise linear path x(s) on which coordinates stop at 0, and one coordinate balances the
+    others.
+    """
 
     x: Array  # the start
     change: Array  # the speed of each coordinate as long as it is positive; 0 for the base
     base: int  # the coordinate that balances the others
-    ends: Array  # the s, ascending, at which another coordinate becomes 0; the last one ends the path
+    ends: Array  # the s, ascending, at which a coordinate becomes 0; the last one ends the path
 
     @classmethod
     def against(cls, gradient: Array, x: Array) -> FacePath:
@@ -533,7 +545,7 @@ class FacePath(NamedTuple):
         return cls(x, change, base, ends[ends < np.inf])
 
     def end(self, k: int) -> Array:
-        """Return the point at which the k-th piece ends, k = 1, ..., K."""
+        """Return the end of the k-th piece, k = 1, ..., K."""
         s, falling = self.ends[k - 1], self.change < 0.0
         x = self.x + s * self.change
         x[falling] = np.where(self.x[falling] / -self.change[falling] <= s, 0.0, x[falling])

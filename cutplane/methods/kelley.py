@@ -21,15 +21,15 @@ class Kelley(Method):
 
     ``x_t = argmin {f_t(x) + g(x) : x in X_t}``; the cut of f at x_t, or the half-spaces that separate x_t
     from X, are added. The reduced problem must be bounded below; its multipliers give the lower bound. The
-    model of a linear f is exact. Points of X, which give upper bounds, are then evaluated only where they may
-    halve the gap, unless a separation oracle proposes them.
+    model of a linear f is exact. Then points of X, which give upper bounds, are evaluated only if they may
+    halve the gap or a separation oracle proposes them.
 
     Parameters
     ----------
     max_age : int, optional
         Half-spaces whose multipliers have been zero for more iterations than this are dropped when the lower
-        bound increases, because few rows make the reduced problem cheap. One dropped too early is found
-        again. By default none is dropped.
+        bound increases, because few rows make the reduced problem cheap. A half-space dropped too early is
+        found again. By default, no half-space is dropped.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Kelley(Method):
         return of_cuts(problem, (None,), vertex_rounds(problem))
 
     def needs_infima(self, problem: Declaration) -> bool:
-        """Return whether the model may be unbounded: rows of infima alone have many minimisers."""
+        """Return whether the model may be unbounded, because rows of infima alone have many minimisers."""
         return problem.simple_set.bounded is not True
 
     def step(self, run: Run, state: None) -> Step:
@@ -82,11 +82,11 @@ class Kelley(Method):
 
 @dataclass(frozen=True)
 class BMRM(Kelley):
-    """Bundle method for regularized risk minimisation: the regularizer is the stabiliser.
+    """The bundle method for regularized risk minimisation, in which the regularizer stabilises the iteration.
 
-    ``w_t = argmin f_t(w) + g(w)``, next cut at w_t: the iteration of `Kelley` with a regularizer g that makes
-    the reduced problem bounded. With g = lam/2 ||w||^2 it needs at most O(1/(lam eps)) iterations, and
-    O(log 1/eps) for a smooth risk.
+    The next cut is at ``w_t = argmin f_t(w) + g(w)``. This is the iteration of `Kelley` with a regularizer g
+    that makes the reduced problem bounded. With g = lam/2 ||w||^2 it needs at most O(1/(lam eps)) iterations,
+    and O(log 1/eps) for a smooth risk.
 
     Raises
     ------

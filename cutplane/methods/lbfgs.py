@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
-"""Least share of the predicted decrease, and largest share of the slope, after a step, because these are
-usual."""
+"""Conditions of Wolfe: least decrease relative to the predicted one, and largest slope relative to the first
+one, at these values because they are usual."""
 _TRIALS = 40
-"""Most points of a line search, because bisection alone gives twelve digits with them."""
+"""Largest number of points of a line search, because bisection alone finds twelve digits with them."""
 _FALL = 0.5
-"""Share of the gap to which a point's cut must reduce it to be added, because adding it costs as much as a
-step."""
+"""Add a point's cut only if its gap is at most this share of the present gap, because adding it costs as much
+as a step."""
 _NOISE = 1e-15
 """Relative increase of the objective that a step may have, because it may be a rounding error."""
 
@@ -41,7 +41,7 @@ class LBFGSState:
     pairs: list[tuple[Array, Array]] = field(default_factory=list)  # steps, and changes of the gradient
     bound: float = -math.inf
     proof: Point = field(init=False)
-    share: float = 1.0  # of the cut at `proof` in the bound
+    share: float = 1.0  # weight of the cut at `proof` in the bound
 
     @classmethod
     def begin(cls, run: Run, point: Point, quadratic: DiagonalQuadratic) -> LBFGSState:
@@ -59,7 +59,8 @@ class LBFGSState:
         """Keep the point if it gives the best bound so far, alone or combined with the infimum m of the risk.
 
         With g = 1/2 sum_j weights_j (x_j - centre_j)^2, let the cut have the height a at the centre and the
-        slope s. A share t of it proves t a + (1 - t) m - t^2 q with q = 1/2 sum_j s_j^2 / weights_j.
+        slope s. The cut with weight t, and m with weight 1 - t, prove the bound t a + (1 - t) m - t^2 q with
+        q = 1/2 sum_j s_j^2 / weights_j.
         """
         g, m = self.quadratic, float(run.problem.risk.infima.sum())
         away = self.point.x - g.centre
@@ -89,17 +90,17 @@ class LBFGSState:
 
 @dataclass(frozen=True)
 class LBFGS(Method):
-    """L-BFGS for a smooth risk and a square: steps by the curvature of the last few gradients [1]_.
+    """L-BFGS for a smooth risk and a squared norm: a quasi-Newton method with limited memory [1]_.
 
     A line search ends where objective and slope have decreased enough (the conditions of Wolfe). With
     ``g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2``, all weights positive, the cut at one point proves that
 
         F* >= F(x) - 1/2 sum_j (grad F(x))_j^2 / weights_j,
 
-    so that every point gives both bounds, and the certified gap decreases with the square of the gradient.
+    so that every point gives both bounds, with a gap proportional to the squared norm of the gradient.
 
-    The risk must be differentiable, because its subgradients are used as gradients. If it is not, the method
-    stalls with a reason. It needs `L2`, or another diagonal quadratic, with positive weights, and no feasible
+    The risk must be differentiable, because its subgradients are used as gradients. With another risk, the
+    method may stall. It needs `L2`, or another diagonal quadratic, with positive weights, and no feasible
     set.
 
     Parameters
@@ -153,9 +154,9 @@ class LBFGS(Method):
             run.minimise_cut(state.proof, state.share)
 
     def step(self, run: Run, state: LBFGSState) -> Step:
-        """Search the quasi-Newton direction, and add the cut if it pays.
+        """Search the quasi-Newton direction, and add the cut if it reduces the gap enough.
 
-        If no step is found, go to the minimiser of the last cut, and discard the stored steps.
+        If no step is found, restart at the minimiser of the last cut, without stored steps.
         """
         direction = state.direction()
         slope = float(direction @ state.gradient)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LevelBundle(Method):
-    """Level bundle: project the last point on a level set of the model.
+    """The level bundle method: project the last point on a level set of the model.
 
     ``x_{t+1} = argmin {||x - x_t||^2 : f_t(x) + g(x) <= l, x in X}`` with ``l = LB + kappa (UB - LB)``, where
     LB is the least value of the model. It takes O(1/eps^2) iterations in any dimension, far fewer than

@@ -21,11 +21,13 @@ _PAUSE = 0.2
 """Steps between two evaluations, as a share of the steps so far, because an evaluation costs a gradient and
 the average changes slowly."""
 _TINY = 1e-300
-"""Replaces a coordinate of zero, because of the logarithm."""
+"""Replaces coordinates of zero, because their logarithm would be infinite."""
 
 
 class Euclidean:
-    """Psi(x) = ||x||_2^2 / 2: steps are projected gradient steps; 1-strongly convex in the l2 norm."""
+    """Psi(x) = ||x||_2^2 / 2, which is 1-strongly convex in the l2 norm: steps are projected gradient
+    steps.
+    """
 
     capability = Capability.PROJECTION
     remedy = 'Use a set such as Simplex, Box or L2Ball, or MirrorDescent("entropy") on a Simplex.'
@@ -35,7 +37,7 @@ class Euclidean:
         return feasible_set.project(x - move)
 
     def spread(self, x: Array, start: Array) -> float:
-        """Return D(x, start) over the modulus of strong convexity."""
+        """Return D(x, start) divided by the modulus of strong convexity."""
         return 0.5 * float(((x - start) ** 2).sum())
 
     def second_moment(self, gradient: Array) -> float:
@@ -44,7 +46,7 @@ class Euclidean:
 
 
 class Entropy:
-    """Psi(x) = sum_j x_j ln x_j: multiplicative steps; 1 / ||x||_1-strongly convex in the l1 norm."""
+    """Psi(x) = sum_j x_j ln x_j, 1 / ||x||_1-strongly convex in the l1 norm: steps are multiplicative."""
 
     capability = Capability.ENTROPIC_MINIMISATION
     remedy = 'Use a set such as Simplex or CappedSimplex, or MirrorDescent("l2").'
@@ -54,7 +56,7 @@ class Entropy:
         return feasible_set.minimise_entropy(move, np.log(np.maximum(x, _TINY)))
 
     def spread(self, x: Array, start: Array) -> float:
-        """Return D(x, start) over the modulus of strong convexity."""
+        """Return D(x, start) divided by the modulus of strong convexity."""
         used = x > 0.0
         ratio = np.log(x[used]) - np.log(np.maximum(start[used], _TINY))
         return float(x.sum()) * float(x[used] @ ratio - x.sum() + start.sum())
@@ -71,14 +73,14 @@ _POTENTIALS = {"l2": Euclidean(), "entropy": Entropy()}
 
 @dataclass(frozen=True, eq=False)
 class MirrorDescentState:
-    """The current point, and the average of all points before it."""
+    """The current point, and the average of all earlier points."""
 
     x: Array
     average: Array
     start: Array
-    spread: float  # of the potential, from the start to the farthest vertex so far
+    spread: float  # range of the potential, from the start to the farthest vertex so far
     rng: np.random.Generator
-    mass: float = 0.0  # the sum of the weights in the average
+    mass: float = 0.0  # sum of the weights in the average
     count: int = 0
     next_evaluation: int = 1
 
@@ -89,13 +91,13 @@ class MirrorDescent(Method):
 
     ``x_{k+1} = argmin over x in X of eta_k <g_k, x> + D(x, x_k)``, with the Bregman distance D of the
     potential. g_k is an unbiased estimate of the gradient with one nonzero coordinate i, drawn with
-    probability s_i: ``g_k = f'(x_k)_i / s_i e_i`` [1]_. For T steps of ``eta = sqrt(2 alpha delta / (B T))``
-    the expected objective of the mean of the points is within ``sqrt(2 B delta / (alpha T))`` of the optimum:
-    alpha is the strong convexity of the potential, delta its range from the start, B the second moment of the
-    estimates, all in one norm.
+    probability s_i: ``g_k = f'(x_k)_i / s_i e_i`` [1]_. For T steps of ``eta = sqrt(2 alpha delta / (B T))``,
+    the expected objective of the mean of the points exceeds the optimum by at most ``sqrt(2 B delta / (alpha
+    T))``. Here alpha is the modulus of strong convexity of the potential, delta its range from the start, and
+    B the second moment of the estimates, all in one norm.
 
     The average is evaluated after every few steps. Its cut bounds the optimum, with a gap that tends to 0 if
-    f is differentiable. The steps are cheap where the gradient is expensive and can be sampled; elsewhere a
+    f is differentiable. The method is useful if the gradient is expensive and can be sampled; otherwise a
     bundle method is faster.
 
     Parameters
@@ -106,13 +108,13 @@ class MirrorDescent(Method):
         "importance": s proportional to the sizes of the entries of the gradient, which makes the second
         moment least. "uniform": all s_i equal. "full": the whole gradient, the deterministic method.
     step_size : float, optional
-        eta, positive, for all steps; the average is then the mean of the points. By default eta_k is the step
-        of the theorem with k for T, B at x_k, and delta at the farthest minimiser of a cut, and the average
-        has the weights k eta_k.
+        eta, positive, for all steps; the average is then the mean of the points. By default eta_k is the
+        formula above with T = k, B at x_k, and delta at the farthest minimiser of a cut, and the average has
+        the weights k eta_k.
     seed : int, default 0
-        The same seed gives the same run.
+        Seed of the random numbers.
     evaluate_every : int, optional
-        Steps between evaluations of the average. By default a fifth of the steps so far.
+        Number of steps between evaluations of the average. By default a fifth of the steps so far.
 
     Raises
     ------
@@ -122,9 +124,9 @@ class MirrorDescent(Method):
 
     Notes
     -----
-    A risk whose gradient can be sampled without computing it implements ``sample_gradient(x, rng) ->
-    (index, estimate)``. The estimate is ``f'(x)_i / s_i``, with s about proportional to the sizes; it is used
-    with "importance". Without this method, the entry is drawn from the whole subgradient.
+    A risk whose gradient can be sampled without computing it implements ``sample_gradient(x, rng) -> (index,
+    estimate)``. The estimate is ``f'(x)_i / s_i``, with s about proportional to the absolute entries; it is
+    used with "importance". Without this method, the entry is drawn from the whole subgradient.
 
     References
     ----------
@@ -173,7 +175,7 @@ class MirrorDescent(Method):
 
     def step(self, run: Run, state: MirrorDescentState) -> Step:
         """Estimate the gradient, take a step and update the average; evaluate the average if it is due."""
-        run.proceed()  # sampling may leave the bounds unchanged for many steps
+        run.proceed()  # sampling may not change the bounds for many steps
         potential = _POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)
         kind, count = "average", state.count + 1
@@ -198,7 +200,7 @@ class MirrorDescent(Method):
         return Step(kind, replace(state, spread=spread, next_evaluation=count + pause))
 
     def _estimate(self, run: Run, state: MirrorDescentState) -> tuple[Array, float]:
-        """Return the estimate, and the mean of the square of its dual norm."""
+        """Return the estimate, and the mean of its squared dual norm."""
         risk, x = run.problem.risk, state.x
         sample = ability(risk, Capability.GRADIENT_SAMPLING) if self.sampling == "importance" else None
         if sample is not None:

@@ -15,20 +15,23 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _CALLS = 4.5
-"""Calls in an iteration, because a line search takes all but one, or computing images takes as long."""
+"""Number of oracle calls in an iteration, because a line search takes all but one, or computing images takes
+as long."""
 _CURVED, _KINKED = 1.5, 0.7
-"""Iterations relative to the proximal bundle method, because random problems took so many."""
+"""Iterations relative to the proximal bundle method, for smooth and for kinked risks, because random problems
+took so many."""
 _BESIDE = 1e-6
-"""Position of the cut near the best point, as a share of the segment, because an exact search ends at a kink,
-where rounding would choose the subgradient."""
+"""Position of the cut near the best point, as a share of the segment, not zero because an exact search ends
+at a kink, where rounding errors would determine the subgradient."""
 
 
 @dataclass(frozen=True)
 class OCAS(Method):
-    """BMRM with a line search from the best point to the minimiser of the model, cut near the best point.
+    """BMRM with a line search from the best point to the minimiser of the model, and cuts near the best
+    point.
 
-    ``w_b <- argmin F on the ray from w_b through w_t``, next cut at ``(1 - theta) w_b + theta w_t`` [1]_. The
-    search is exact where the risk is piecewise linear or quadratic, and safeguarded otherwise. With a risk
+    ``w_b <- argmin F on the ray from w_b through w_t``; the next cut is at ``(1 - theta) w_b + theta w_t``
+    [1]_. The search is exact if the risk is piecewise linear or quadratic, otherwise iterative. With a risk
     that has images (`LinearRisk`) an iteration takes two passes over the data, for any number of points on
     the line; otherwise the search calls the oracle a few times and keeps every cut. `Portfolio` combines it
     with faster methods for problems of special forms.
@@ -39,8 +42,9 @@ class OCAS(Method):
         Position of the next cut on the segment from the best point (0) to the minimiser of the model (1); in
         (0, 1].
     second_cut : bool, default False
-        Whether to add a cut directly next to w_b too, for risks with images; not in the paper. It costs a
-        part of a pass where the risk is piecewise linear, because few examples change sides between the two.
+        Whether to add a cut very close to w_b, too, for risks with images; this is not in the paper. It costs
+        a part of a pass if the risk is piecewise linear, because few examples have another derivative at the
+        second point.
 
     Raises
     ------

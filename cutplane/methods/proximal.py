@@ -21,34 +21,37 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _ACCURACY = 0.5
-"""Error of an on-demand risk relative to the predicted decrease, because half of it decides a step."""
+"""Error of an on-demand risk relative to the predicted decrease, because half of it suffices to decide the
+kind of a step."""
 _FAR = 1e8
-"""Predicted decreases below the centre's objective at which a cut is too low to be added, because its slope
-is that much steeper than the model, which would lose its last digits."""
+"""Ratio of a cut's linearisation error to the predicted decrease, above which the cut is not added, because
+its slope is so much steeper than the model that digits would be lost."""
 _PATIENCE = 3
-"""Steps of one kind in a row before the weight may change, because Kiwiel's rule requires them."""
+"""Number of steps of one kind in a row before the weight may change, because Kiwiel's rule requires them."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
-"""Weights for the lower bound, in units of the current one. They precede the model without a prox term,
-because the master of the steps solves them faster than another master would solve that model."""
+"""Weights for the lower bound, in units of the current one, tried before the model without a prox term
+because the master of the steps solves them faster than another master solves that model."""
 _LIGHTEST = 1e-100
 """Least weight after halvings, because squares of steps are multiplied and divided by it."""
 _WIDEST = 1000
-"""Most coordinates with which a centre is enclosed, because that takes two calls and two cuts for each."""
+"""Largest dimension in which a centre is enclosed, because this takes two calls and two cuts per
+coordinate."""
 _FARTHER, _BELOW = 8.0, 0.25
-"""Growth of the radii as long as no bound is finite, and the depth of the cuts below the centre as a share of
-the tolerance, because other errors use the rest."""
+"""Growth of the radii as long as no bound is finite; and the depth of the cuts below the centre as a share of
+the tolerance, less than 1 because there are other errors."""
 _SHARPER, _SHARPEST, _HOPELESS = 0.1, 1e-8, 1e-6
-"""Factor of the allowed predicted decrease after each enclosure, and its least shares of the tolerance: the
-first because below it the difference of two objectives is rounding, the second where no bound is finite,
-because after six enclosures, whose radii have grown to 3e4 times the first ones, there is probably no
+"""Factor of the allowed predicted decrease after each enclosure, and its least values relative to the
+tolerance. Below the first one, differences of two objectives are rounding errors. The second one is used if
+no bound is finite, because after six enclosures, with radii of 3e4 times the first ones, there is probably no
 minimiser."""
 
 
 class Enclosure(NamedTuple):
     """The cuts around the last centre that was enclosed.
 
-    The model may predict a decrease of `share` times the tolerance before the next enclosure. The cuts of
-    each pair were evaluated at the distances `radii`, and lie `errors` below the objective at the centre.
+    The next enclosure is computed when the model predicts a decrease below `share` times the tolerance. The
+    pairs of cuts were evaluated at the distances `radii`, and are lower by `errors` than the objective at the
+    centre.
     """
 
     share: float
@@ -64,31 +67,32 @@ class ProximityState:
     centre: Point
     weight: float
     run_length: int = 0  # serious (positive) or null (negative) steps since the weight last changed
-    variation: float = float("inf")  # of the objective near the centre, estimated
+    variation: float = float("inf")  # estimated curvature of the objective near the centre
     enclosure: Enclosure | None = None
 
 
 @dataclass(frozen=True)
 class ProximalBundle(Method):
-    """Proximal bundle method with Kiwiel's proximity control.
+    """The proximal bundle method with Kiwiel's proximity control.
 
     ``x_t = argmin f_t(x) + g(x) + u_t/2 ||x - c||^2`` over X. If F(x_t) is below F(c) by at least `decrease`
     times the decrease that the model predicted, x_t becomes the centre (serious step), otherwise only the cut
-    is added (null step). The weight u_t follows the quadratic interpolation of F between c and x_t. Where the
-    model predicts less than the tolerance, it is minimised with smaller weights for the lower bound, and
-    u_t is halved.
+    is added (null step). The weight u_t is computed by quadratic interpolation of F between c and x_t. If the
+    model predicts a decrease below the tolerance, it is minimised with smaller weights for the lower bound,
+    and u_t is halved.
 
     The method solves any problem. The gap is certified if X is bounded or g has a finite conjugate. Otherwise
-    a bound needs cuts that rise in all directions. Where the predicted decrease is below the tolerance, the
+    a bound needs cuts that increase in all directions. If the predicted decrease is below the tolerance, the
     centre is enclosed: f is evaluated at a distance r on both sides along each coordinate [2]_. For a smooth
-    f these cuts lie below F(c) by a multiple of r^2, so that their depth and the predicted decrease both
-    reach the tolerance after a few enclosures. Where no minimiser exists, or in more than 1,000 dimensions,
-    the run ends with status STALLED and the reason.
+    f, these cuts are lower than F(c) by a multiple of r^2, so that a few enclosures suffice for a bound
+    within the tolerance. If no minimiser exists, or in more than 1,000 dimensions, the run ends with status
+    STALLED and the reason.
 
     Parameters
     ----------
     weight : float or None, default None
-        First weight u_1 > 0; None: the norm of the first subgradient over the size of the first point.
+        First weight u_1 > 0; None stands for the norm of the first subgradient divided by the size of the
+        first point.
     decrease : float, default 0.1
         Share of the predicted decrease that makes a step serious; in (0, 0.5).
 
@@ -127,7 +131,7 @@ class ProximalBundle(Method):
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 
     def step(self, run: Run, state: ProximityState) -> Step:
-        """Minimise the stabilised model, evaluate its minimiser, and make it the centre or not."""
+        """Minimise the stabilised model, evaluate its minimiser, and decide whether it becomes the centre."""
         if run.best is not None and not state.centre.feasible:
             state = replace(state, centre=run.best)
         centre, finished = state.centre, None
@@ -166,7 +170,7 @@ class ProximalBundle(Method):
 
 
 def _certify(run: Run, centre: Point, weight: float) -> None:
-    """Raise the lower bound with smaller weights, until the gap is closed or the model is too low."""
+    """Raise the lower bound with smaller weights, until the gap is closed or the model predicts too much."""
     for stabilization in (*(Prox(centre.x, shrink * weight) for shrink in _SHRINKS), None):
         reduced = run.reduced(stabilization)
         if run.closed or centre.objective - reduced.objective > run.tolerance(centre.objective):
@@ -174,13 +178,13 @@ def _certify(run: Run, centre: Point, weight: float) -> None:
 
 
 def _has_room(run: Run) -> bool:
-    """Tell whether the bundle has room for the cuts around a point, two for each coordinate."""
+    """Tell whether the bundle has room for the cuts around a point, two per coordinate."""
     most = run.bundle.max_cuts
     return run.problem.dim <= _WIDEST and (most is None or 4 * run.problem.dim <= most)
 
 
 def _enclosed(run: Run, centre: Point, before: Enclosure | None) -> Enclosure:
-    """Add cuts around the centre if there are none or they are too low, and minimise the model."""
+    """Add cuts around the centre if there are none or they are too low, then minimise the model."""
     tolerance, x = run.tolerance(centre.objective), centre.x
     if before is None:
         run.reduced()  # its bound is finite if some combination of the cuts is flat
@@ -213,7 +217,7 @@ def _enclosed(run: Run, centre: Point, before: Enclosure | None) -> Enclosure:
 
 
 def _interpolated(state: ProximityState, point: Point, predicted: float) -> float:
-    """Return the weight for which a quadratic fitted to F(c), its predicted slope and F(x_t) ends at x_t."""
+    """Return the prox weight whose step to the minimiser of a quadratic, fitted to F, ends at x_t."""
     return 2.0 * state.weight * (1.0 - (state.centre.objective - point.objective) / predicted)
 
 

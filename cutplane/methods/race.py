@@ -1,4 +1,4 @@
-"""The only scheduler: methods in turns on one run, whose cuts, points and bounds serve all of them."""
+"""The scheduler: several methods take turns on one run, and share its cuts, points and bounds."""
 
 from __future__ import annotations
 
@@ -24,39 +24,40 @@ if TYPE_CHECKING:
 Contender = tuple[Estimate, Method]
 
 _ALONE = 0.02
-"""Seconds before a second method is started, because its masters alone take a millisecond or more."""
+"""Seconds before a second method starts, because building its masters takes a millisecond or more."""
 _ENTRY = 5e-3
-"""Seconds of the first step of a method with estimated iterations, because it builds masters."""
+"""Seconds for the first step of a method with estimated iterations, because this step builds masters."""
 _PROMISE = 2.0
-"""Multiple of its estimate for which the first method is alone, because it is correct to a factor of two."""
+"""Multiple of its estimate for which the first method runs alone, because estimates are correct to a factor
+of two."""
 _WHOLE, _WHOLE_ALONE = 4.0, 0.1
-"""Multiple of the estimate, and least seconds, of a call that cannot be divided, because it is lost unless it
-ends."""
+"""Multiple of the estimate, and least seconds, for a call that cannot be divided, because its time is lost if
+it is interrupted."""
 _GROWTH = 1.5
-"""Ratio of the lengths of successive rounds, because the rounds of a long solve are then few, and at most a
-third of the time is wasted."""
+"""Ratio of the lengths of successive rounds, because a long solve then has few rounds, and at most a third of
+the time is wasted."""
 _CHARGED = 5.0
-"""Factor by which the time of an iteration may exceed its counted cost, because estimates are correct to a
-factor of two, and the caches of a loaded machine cost another one."""
+"""Factor by which the charged time of an iteration may exceed its counted cost, because estimates are correct
+to a factor of two, and a loaded machine needs another one."""
 _LEAST_FALL = 1.0
-"""Least decrease of log(gap) that a method is expected to need, because it takes a step however small the
+"""Least decrease of log(gap) that a method is expected to need, because it needs a step even for a tiny
 gap."""
 _MEMORY = 0.5
-"""Weight of the earlier rate, because the gap of cuts decreases in jumps."""
+"""Weight of the previous rate, because the gap of cuts decreases in jumps."""
 _PATIENCE, _LAST = 5, 9
-"""Iterations without a change of bounds or model after which a method, and the last method, is stuck: one
-less than ends a run, because the reason of the run would not name the methods."""
+"""Number of iterations without a change of bounds or model after which a method, and the last method, is
+stuck; the second is one less than ends a run, because the run's reason would not name the methods."""
 
 
 @dataclass(eq=False)
 class Entrant:
     """A method in a race, its state, and its record.
 
-    It is expected to take `estimate` seconds, and `each` per iteration (0 without an estimate). If it is
-    `whole`, its first step is nearly all of its work and cannot be divided. The first step has a time
-    `limit`, unless it runs alone, and is started again with twice as much. A turn has at least `turn`
-    iterations, `memory` is the weight of the earlier rate, and with `reserve` it has turns only after all
-    others have ended.
+    `estimate` is the expected time in seconds, `each` the time per iteration (0 if unknown). If it is
+    `whole`, its first step is nearly all of its work and cannot be divided. The first step has a time `limit`
+    unless the method runs alone; if it does not end in time, it is started again with twice the limit. A turn
+    has at least `turn` iterations, `memory` is the weight of the previous rate, and with `reserve` the method
+    has turns only after all others have ended.
     """
 
     method: Method
@@ -83,13 +84,14 @@ class Entrant:
         return run.upper - run.lower
 
     def spent(self, run: Run, began: float) -> float:
-        """Return the seconds of the last step, which began at this time of the clock."""
+        """Return the seconds of the last step, which began at time `began` of the clock."""
         return clock() - began
 
     def charge(self, spent: float, cpu: float) -> float:
-        """Return the charge of the last step within the first promise: the counted time, unless too low.
+        """Return the charge of the last step within the first promise: the counted time, within limits.
 
-        CPU time bounds it and not the clock, so that a loaded machine changes no result.
+        The limits are computed from CPU time and not from the clock, so that a loaded machine changes no
+        result.
         """
         if self.whole:
             return spent
@@ -106,9 +108,9 @@ class Entrant:
         return step
 
     def to_go(self, run: Run, harder: float = 1.0) -> float:
-        """Return the seconds until it is expected to close the gap: at its rate, or by its estimate.
+        """Return the expected seconds until the method closes the gap, by its rate, or by its estimate.
 
-        The estimate is multiplied by `harder`, unless the call is not divided.
+        The estimate is multiplied by `harder`, unless the call cannot be divided.
         """
         if self.rate is None:
             return max(self.estimate * (1.0 if self.whole else harder), self.seconds)
@@ -122,10 +124,10 @@ class Entrant:
 class Schedule:
     """The order of turns.
 
-    The first entrant is alone for `promise` seconds, or for `alone` iterations. Then the function `others`
-    returns the other entrants, and rounds begin. The first round is as long as all steps before, and at least
-    `least`; each is 1.5 times as long as the one before. The entrant that is expected to end first gets half
-    of a round, and all entrants share the other half equally.
+    The first entrant runs alone for `promise` seconds, or for `alone` iterations. Then the function `others`
+    returns the other entrants, and rounds begin. The first round is as long as all previous steps together,
+    and at least `least`; each round is 1.5 times as long as the previous one. The entrant that is expected to
+    end first gets half of a round, and all entrants share the other half equally.
     """
 
     first: Entrant
@@ -158,7 +160,7 @@ class Schedule:
             else:
                 step = entrant.advance(run)
         except OutOfTime:
-            check_time()  # the deadline of the run
+            check_time()  # raises if the deadline of the run has passed
             entrant.limit *= 2.0
             step = Step("time")
             run.proceed()
@@ -209,9 +211,9 @@ class Schedule:
             self._share(run)
 
     def _share(self, run: Run) -> None:
-        """Begin a round: half of it for the entrant that is expected to end first, half for all."""
+        """Begin a round: half of it for the entrant that is expected to end first, half for all entrants."""
         self._call_others()
-        if self.promise == math.inf and self.alone is None:  # strictly in order
+        if self.promise == math.inf and self.alone is None:  # one after the other
             self.waiting[0].credit = math.inf
             return
         racing = [entrant for entrant in self.waiting if not entrant.reserve] or self.waiting.copy()
@@ -227,7 +229,7 @@ class Schedule:
         self.waiting.sort(key=lambda entrant: entrant is not racing[0])
 
     def _measure(self, run: Run, entrant: Entrant) -> None:
-        """Compute the rate of the last turn, unless there was no gap before; 0 if a bound was taken back."""
+        """Compute the rate of the last turn, unless there was no finite gap before."""
         seconds, before = entrant.began
         gap = entrant.gap(run)
         if before < math.inf and entrant.seconds > seconds:
@@ -264,27 +266,28 @@ def contenders(methods: tuple[Method, ...], problem: Declaration) -> list[Conten
 
 @dataclass(frozen=True, repr=False)
 class Race(Method):
-    """Methods that race on one run: the cuts, points and bounds of one serve all.
+    """Methods that race on one run, and share their cuts, points and bounds.
 
     The method with the least estimate runs alone for twice its estimate, at least for 20 ms. If the gap is
-    still open, there are rounds, each 1.5 times as long as the one before. The method that is expected to
-    close the gap first gets half of a round: by the rate at which log(gap) decreased in its last turn, or by
-    its estimate before it had any. All methods share the other half equally. A solve therefore takes at most
-    2 k times as long as the best of k methods, plus the first promise, up to the length of a round, whatever
-    the estimates are. The first step of each later method has a time limit, because it is all of the work of
-    `Direct`; it is started again with twice as much. A method ends if it is stuck, if its masters fail, or if
-    its own stopping test holds although the gap is open. If all have ended, the run is STALLED with their
-    reasons. ``result.method`` lists the methods that ran, their time, and which of them gave the bounds.
+    still open, rounds follow, each 1.5 times as long as the previous one. Half of a round is given to the
+    method that is expected to close the gap first, by the rate at which log(gap) decreased in its last turn,
+    or by its estimate before its first turn. All methods share the other half equally. Therefore a solve
+    takes at most 2 k times as long as the best of k methods, plus the first promise and one round, even if
+    all estimates are wrong. The first step of each later method has a time limit, because a method such as
+    `Direct` does all of its work in this step; if it does not end in time, it is started again with twice the
+    limit. A method ends if it is stuck, if its masters fail, or if its own stopping test holds although the
+    gap is open. If all have ended, the run is STALLED with their reasons. ``result.method`` lists the methods
+    that ran, their time, and which of them gave the bounds.
 
     Parameters
     ----------
     methods : tuple of Method
-        The methods whose required capabilities the problem has take part.
+        The methods that the problem has all capabilities for take part.
 
     Raises
     ------
     MissingCapabilityError
-        If the problem has the required capabilities of none.
+        If no method can solve the problem.
     InvalidInputError
         If `methods` is empty or an element is not a method.
 
@@ -298,7 +301,8 @@ class Race(Method):
 
     methods: tuple[Method, ...]
     one_of_a_kind: ClassVar[bool] = False
-    """Whether only the method with the least estimate of each kind runs until all these have ended."""
+    """Whether other methods of a kind wait until the method with the least estimate of each kind has
+    ended."""
 
     def __post_init__(self) -> None:
         methods = tuple(self.methods) if isinstance(self.methods, tuple | list) else (self.methods,)
@@ -314,7 +318,7 @@ class Race(Method):
 
     @property
     def stabilizations(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of the first method; the masters of the others are chosen when they have their turn."""
+        """The kinds of the first method; the masters of the others are chosen in their first turn."""
         return self.methods[0].stabilizations
 
     def needs_infima(self, problem: Declaration) -> bool:
@@ -339,8 +343,8 @@ class Race(Method):
     def start(self, run: Run) -> Schedule:
         """Order the methods by their estimates.
 
-        The measured time of an oracle call, if it is long, scales the promises and not the order, because
-        first calls include preparations and a run should be repeatable.
+        The measured time of an oracle call, if it is long, changes the promises but not the order, because
+        first calls include preparations and a run should be reproducible.
         """
         call = max(sizes(run.problem).call, run.evaluator.seconds / max(run.evaluator.calls, 1))
         first = self.first(run.problem)
@@ -376,7 +380,7 @@ class Race(Method):
                 entrant.method.finish(run, entrant.state)
 
     def describe(self, state: Schedule | None) -> str:
-        """Return the methods that ran; if there were several, their time, and which gave the bounds."""
+        """Return the methods that ran; if there were several, also their times, and which gave the bounds."""
         ran = [] if state is None else [entrant for entrant in state.entrants if entrant.started]
         if state is None or len(ran) <= 1:
             only = ran[0] if ran else Entrant(self.methods[0])
@@ -393,19 +397,19 @@ class Race(Method):
 
 @dataclass(frozen=True, repr=False)
 class Relay(Race):
-    """Methods in order, each until it is stuck.
+    """Methods in a fixed order; the next one starts when the last one is stuck.
 
-    Each method runs until it is stuck, and the next one continues. With `alone`, the first runs alone for so
-    many iterations, after which the others share the time with it, as in a `Race`. A method ends if it is
-    stuck, or if its own stopping test holds although the gap is open. Only when all have ended the run is
-    STALLED. ``result.method`` lists the methods that ran.
+    With `alone`, the first method runs alone for this number of iterations; then the others share the time
+    with it, as in a `Race`. A method ends if it is stuck, or if its stopping test holds although the gap is
+    open. The run is STALLED only when all methods have ended. ``result.method`` lists the methods that ran.
 
     Parameters
     ----------
     methods : tuple of Method
-        The methods whose required capabilities the problem has take part, at least the first.
+        The methods that the problem has all capabilities for take part, at least the first.
     alone : int, optional
-        Iterations of the first method before the others have turns; by default they wait until it is stuck.
+        Number of iterations of the first method before the others have turns; by default they wait until it
+        is stuck.
 
     Raises
     ------
@@ -434,6 +438,6 @@ class Relay(Race):
 
     def start(self, run: Run) -> Schedule:
         schedule = super().start(run)
-        schedule.promise = schedule.first.credit = schedule.first.limit = math.inf  # its time has no limit
+        schedule.promise = schedule.first.credit = schedule.first.limit = math.inf  # no time limit
         schedule.alone = self.alone
         return schedule

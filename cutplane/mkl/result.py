@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _SHOWN = 3
 """Kernels that `repr` names, because more do not fit on a line."""
 _AGREEMENT = 1e-9
-"""Relative difference of equal objectives, because both are sums of thousands of rounded terms."""
+"""Relative difference up to which objectives are equal, because each sums thousands of rounded terms."""
 _EPS = float(np.finfo(np.float64).eps)
-"""Relative rounding error of the predictions K a, because their effect on the losses must be tolerated."""
+"""Relative rounding error of the predictions K a, because their errors change the losses."""
 _FEASIBLE = 1e-7
 """Violation of a set by weights of norm 1 that is accepted, because projections and solvers are inexact."""
 
@@ -39,7 +39,7 @@ class MKLResult(BaseResult):
     Attributes
     ----------
     weights : ndarray of shape (n_kernels,)
-        beta.
+        The weights beta.
     coefficients : ndarray of shape (m,)
         The a of the predictor ``sum_k beta_k / rho_k^2 sum_i a_i K_k(x_i, .) + intercept``.
     intercept : float
@@ -54,7 +54,7 @@ class MKLResult(BaseResult):
     history : History
     certificate : Certificate
         The certificate of the problem over the weights; each cut has its coefficients. Its upper bound may
-        differ slightly from `objective`, because the final machine was trained after it.
+        differ slightly from `objective`, because the predictor was trained once more at the end.
     method : str
     mkl : MKL
         The problem.
@@ -114,7 +114,7 @@ class MKLResult(BaseResult):
         size = abs(half_norm) + abs(losses) + abs(entropy) + float(np.abs(machine.y) @ np.abs(a))
         box = np.maximum(-machine.form.lower, machine.form.upper)
         steepness = np.where(np.isfinite(box), box, np.abs(a))
-        slack = _AGREEMENT * size + _EPS * machine.form.losses(machine.y)  # of f = 0
+        slack = _AGREEMENT * size + _EPS * machine.form.losses(machine.y)  # the losses of the predictor 0
         slack += _EPS * (a.size + 16) * float(steepness @ (np.abs(kernel) @ np.abs(a)))
         if abs(upper - self.objective) > slack:
             problems.append(f"the objective is {upper:.10g}, not {self.objective:.10g}")

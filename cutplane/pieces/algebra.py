@@ -1,4 +1,4 @@
-"""The algebra of convex functions: shared code of sums, linear images, and functions of some coordinates."""
+"""Convex functions with operators: shared code of sums, linear images, and functions of some coordinates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ConvexFunction(ABC):
     """A convex function of a vector, with the operators for x -> f(A x)."""
 
     written: ClassVar[str]
-    """The name of the function in the formula of an error message."""
+    """The name of the function in an error message about a formula."""
     dim: Any
     open: bool = False
     domain: Any = None
@@ -50,10 +50,10 @@ class ConvexFunction(ABC):
         Parameters
         ----------
         index : slice, or array_like of int or bool
-            The coordinates that f depends on, none twice.
+            The coordinates that f depends on, without repetition.
         dim : int, optional
-            The dimension of x; by default the dimension of the other terms of a sum, of the feasible set
-            or of the regularizer, else the least possible one.
+            The dimension of x. By default it is the dimension of the other terms of a sum, of the feasible
+            set or of the regularizer, or the least possible dimension.
 
         Examples
         --------
@@ -69,7 +69,7 @@ class ConvexFunction(ABC):
 
 
 class Composed:
-    """x -> h(A x + b); of the capabilities `passed_on`, it has the ones that h has."""
+    """x -> h(A x + b), with those capabilities in `passed_on` that h has."""
 
     passed_on: ClassVar[tuple[Capability, ...]]
     inner: Any
@@ -81,12 +81,12 @@ class Composed:
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that it lacks because h lacks them."""
+        """The capabilities that are missing because h does not have them."""
         return tuple(kind for kind in self.passed_on if not offers(self.inner, kind))
 
     @property
     def open(self) -> bool:
-        """Whether the dimension is only the least possible one."""
+        """Whether `dim` is only the least possible dimension."""
         return self.map.open
 
     def at(self, x: Array) -> Array:

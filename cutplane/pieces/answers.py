@@ -23,7 +23,9 @@ def show(x: Array) -> str:
 
 
 def own_floats(value: Any) -> Array | None:
-    """Return a copy, because an oracle may reuse its array; None if the value does not hold real numbers."""
+    """Return a copy, because an oracle may use its array again; None if the value does not hold real
+    numbers.
+    """
     if isinstance(value, np.ndarray | float) and (isinstance(value, float) or value.dtype == np.float64):
         return np.array(value)
     try:
@@ -69,7 +71,7 @@ def slopes_of(name: str, slopes: Any, n_blocks: int, x: Array) -> Array:
 
 
 def solutions_of(name: str, solution: Any, n_blocks: int) -> tuple[Any, ...]:
-    """Return the solution of an oracle as a tuple with an entry per block."""
+    """Return the solution of an oracle as a tuple with one entry per block."""
     if n_blocks == 1:
         return (_own(solution),)
     if solution is None:
@@ -83,5 +85,5 @@ def solutions_of(name: str, solution: Any, n_blocks: int) -> tuple[Any, ...]:
 
 
 def _own(solution: Any) -> Any:
-    """Return a copy, or a tuple of copies, because an oracle may reuse its memory."""
+    """Return a copy, or a tuple of copies, because an oracle may use its memory again."""
     return tuple(map(_own, solution)) if isinstance(solution, tuple) else copy(solution)

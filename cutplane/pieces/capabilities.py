@@ -1,4 +1,4 @@
-"""Capabilities of the pieces of a problem, of this package or of users."""
+"""Capabilities: optional methods of the pieces of a problem, written by the package or by users."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Capability(Enum):
 
 @runtime_checkable
 class SparseReader(Protocol):
-    """A master with an attribute `sparse`: whether it reads sparse slopes. Others get dense slopes."""
+    """A master whose attribute `sparse` tells whether it accepts sparse slopes; others get dense slopes."""
 
     sparse: bool
 
@@ -67,8 +67,8 @@ class SparseReader(Protocol):
 class ExactTerms(Protocol):
     """The receiver of the terms of a piece in `declare`, for a check in rational arithmetic.
 
-    Weights None mean ones, and a centre None means zero. `declare` of a base class is not used for a
-    subclass, because that may compute another function.
+    None as weights means ones, and None as centre means zero. A subclass does not inherit `declare`, because
+    it may compute another function.
     """
 
     def add(self, piece: Any, factor: Fraction) -> None:

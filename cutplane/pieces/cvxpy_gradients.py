@@ -1,7 +1,7 @@
 """Values and gradients of cvxpy's atoms on numpy arrays.
 
-`routine` implements the common atoms. The gradients of the others are from cvxpy. As of cvxpy 1.9, these are
-missing or wrong for some atoms, which `usable` replaces:
+`routine` implements the common atoms; other atoms use cvxpy's gradients. In cvxpy 1.9, some of these
+gradients are missing or wrong, so that `usable` replaces the atoms:
 
 * `norm_inf` has no gradient, and `quad_over_lin` has none along an axis;
 * the gradient of `log_sum_exp` is nan for arguments above 709;
@@ -22,20 +22,21 @@ import numpy as np
 from scipy import special
 
 TINY = float(np.finfo(np.float64).tiny)
-"""The least positive normal number; adding it changes no nonnegative float except 0."""
+"""The least positive normal number, added to avoid quotients by zero because it changes no nonnegative float
+except 0."""
 
 
 class Routine(NamedTuple):
     """The value and the reverse-mode derivative of an atom."""
 
     value: Callable[[Any, list[Any]], Any]
-    """(atom, arguments) -> the value; not finite outside the domain."""
+    """(atom, arguments) -> the value, which is not finite outside the domain."""
     pull: Callable[[Any, list[Any], Any, Any], list[Any]]
     """(atom, arguments, value, slope in the value) -> the slope in each argument."""
 
 
 def routine(atom: Any) -> Routine | None:
-    """Return the routine of a common atom; None for others, whose gradients are from cvxpy."""
+    """Return the routine of a common atom; None for other atoms, which use cvxpy's gradients."""
     name, z = type(atom).__name__, atom.args[0]
     if name in _ELEMENTWISE:
         return _ELEMENTWISE[name]
@@ -74,7 +75,7 @@ def _elementwise(value: Callable[..., Any], slope: Callable[..., Any]) -> Routin
 
 
 def _extreme(choose: Callable[..., Any]) -> Routine:
-    """Return the routine of `maximum` or `minimum`; at ties only the first argument gets a slope."""
+    """Return the routine of `maximum` or `minimum`; at ties, only the first argument has a nonzero slope."""
 
     def value(atom: Any, args: list[Any]) -> Any:
         out = args[0]

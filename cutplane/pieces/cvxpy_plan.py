@@ -143,7 +143,7 @@ def _slopes(step: _PlanStep, values: list[Any], out: Any, bar: Any) -> Any:
         return step.routine.pull(step.atom, values, out, bar)
     flat = np.ravel(bar, order="F")
     try:
-        jacobians = _jacobians(step.atom, values)  # which some atoms omit for constant arguments
+        jacobians = _jacobians(step.atom, values)  # some atoms omit it for constant arguments
         found = [jacobians[i] if image.parts else 0.0 for i, image in enumerate(step.images)]
         if any(jacobian is None for jacobian in found):
             return None
@@ -166,7 +166,7 @@ def _concatenated(values: list[Any]) -> Array:
 
 
 def _is_plain(expression: Any) -> bool:
-    """Whether an expression is an atom whose value is a function of the values of its arguments."""
+    """Tell whether an expression is an atom whose value depends only on the values of its arguments."""
     return isinstance(expression, Atom) and type(expression)._value_impl is Atom._value_impl
 
 
@@ -238,13 +238,13 @@ class _Compiler:
             parts.append(
                 (0, blocks[0] if len(blocks) == 1 else sparse.hstack(list(map(sparse.csr_array, blocks))))
             )
-        # Sparse products add all rows in the same order, so that symmetric matrices remain exactly symmetric.
+        # Sparse products add all rows in the same order, which keeps symmetric matrices symmetric.
         parts = [(source, _stored(matrix, dense=not square)) for source, matrix in parts]
         return _Image(tuple(parts), offset, affine.shape)
 
 
 def _differentiated(affine: Any) -> tuple[dict[int, Any], Array]:
-    """Return the matrices and the constant of an affine expression, from cvxpy's gradients."""
+    """Return the matrices and the constant of an affine expression, by cvxpy's gradients."""
     for variable in affine.variables():
         variable.value = np.zeros(variable.shape)
     offset = affine.value
@@ -282,7 +282,7 @@ Parts = dict[int, Any]
 def matrices_of(affine: Any) -> tuple[Parts, Array] | None:
     """Return the matrices and the constant of an affine expression, in column-major order.
 
-    None if it has atoms other than sums and products with constants; then use cvxpy's gradients.
+    Return None if it has atoms other than sums and products with constants; use cvxpy's gradients then.
     """
     if isinstance(affine, cp.Variable):
         return {affine.id: sparse.eye_array(affine.size, format="csr")}, np.zeros(affine.size)

@@ -1,4 +1,4 @@
-"""Pieces of a problem given by cvxpy objects: checks, values, and substitution of variables."""
+"""Cvxpy objects as pieces of a problem: checks, values, and substitution of variables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 _SHOWN = 20
-"""Entries of a constant that a message shows in full, because larger ones would not fit on a line."""
+"""Number of entries up to which a message shows a constant in full, because larger constants do not fit on a
+line."""
 
 
 def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:
     """Return one variable, or a sequence of them, as a tuple.
 
-    Raises `InvalidInputError` unless they are different cvxpy variables without attributes, because
-    attributes such as ``nonneg=True`` are constraints, which would be lost when x replaces the variables.
+    Raise `InvalidInputError` unless they are different cvxpy variables without attributes. Attributes are
+    refused because they are constraints (for example ``nonneg=True``), which would be lost when x replaces
+    the variables.
     """
     import cvxpy as cp
 
@@ -179,7 +181,7 @@ def shortened(expression: Any, width: int = 200) -> str:
 
 @contextmanager
 def at(variables: Sequence[Any], x: Array) -> Iterator[None]:
-    """Set variables temporarily to x, their concatenation with matrices in row-major order.
+    """Set variables temporarily to the parts of x, which holds matrices in row-major order.
 
     A lock admits one thread at a time, because expressions share variables.
     """
@@ -196,7 +198,7 @@ def at(variables: Sequence[Any], x: Array) -> Iterator[None]:
 
 
 def substitute(piece: Any, variables: tuple[Any, ...], x: Any) -> Any:
-    """Return a cvxpy expression or constraint with x, a vector, in place of its variables.
+    """Return a cvxpy expression or constraint with the vector x in place of its variables.
 
     Subexpressions that do not depend on the variables are shared and not copied. A constraint gets new dual
     variables and a new id. Atoms that cannot be rebuilt raise an `InvalidInputError`.
@@ -223,7 +225,7 @@ def assign(variables: Sequence[Any], x: Array) -> None:
 
 
 def value_at(expression: Any, layouts: Sequence[tuple[Any, ...]], x: Array) -> Any:
-    """Return the value of a cvxpy expression at x, the entries of the variables of each layout."""
+    """Return the value of a cvxpy expression at x; each layout has the variables whose entries are in x."""
     import cvxpy as cp
 
     if not isinstance(expression, cp.Expression):

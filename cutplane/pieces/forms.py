@@ -19,7 +19,7 @@ from cutplane.pieces.validation import Array
 class DiagonalQuadratic:
     """g(x) = 1/2 sum_j weights_j (x_j - centre_j)^2 + constant; weights >= 0 and centre of shape (dim,).
 
-    The constant is >= 0. It arises where forms with different centres are added; values and bounds need it.
+    The constant is >= 0; it is positive if forms with different centres were added.
     """
 
     weights: Array
@@ -79,7 +79,7 @@ class DiagonalQuadratic:
         return DiagonalQuadratic(weights, centre, self(centre) + other(centre))
 
     def on(self, mask: Array) -> DiagonalQuadratic:
-        """Return the part of the given coordinates, with the constant."""
+        """Return the part of g in the given coordinates, with the constant."""
         return DiagonalQuadratic(self.weights[mask], self.centre[mask], self.constant)
 
     def in_unit(self, unit: float) -> DiagonalQuadratic:
@@ -182,10 +182,10 @@ class ImageForm(NamedTuple):
     image : cvxpy.Expression
         M x.
     value : callable
-        z -> h(z), as an expression in another expression of the shape of the image.
+        z -> h(z), where z is an expression of the image's shape.
     multipliers : callable or None
-        (slope, x) -> the multipliers whose dual cut has this slope in z, where the slope is a subgradient of
-        h near M x; None if the risk has no dual cuts.
+        (slope, x) -> the multipliers whose dual cut has this slope in z; the slope is a subgradient of h
+        close to M x. None if the risk has no dual cuts.
     """
 
     image: Any
@@ -225,7 +225,7 @@ class LinearForm:
         return float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
 
     def in_unit(self, unit: float) -> LinearForm:
-        """Return the programme in u / unit; its solution times `unit` is a solution of this programme."""
+        """Return the programme in u / unit; `unit` times its solution is a solution of this programme."""
         if unit == 1.0:
             return self
         return LinearForm(
@@ -294,7 +294,7 @@ class Programme(NamedTuple):
     cut : callable
         (y, x) -> (multipliers, slope, offset), the cut of f for multipliers y of the rows near a solution x;
         y is positive at an active lower bound. `multipliers` is the argument of `Run.add_dual_cut`, or None
-        if that is the slope.
+        if the slope is.
     """
 
     linear: LinearForm
@@ -338,7 +338,7 @@ def bounded_sum(dim: int, least: float, most: float, upper: float | Array = np.i
 
 @lru_cache(maxsize=32)
 def _no_rows(dim: int) -> sparse.csr_array:
-    """Return a matrix without rows; cached, because scipy needs longer to build it than a box."""
+    """Return a matrix without rows, from a cache because scipy takes longer to build it than a box."""
     return sparse.csr_array((0, dim))
 
 

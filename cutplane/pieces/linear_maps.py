@@ -16,7 +16,7 @@ from cutplane.pieces.parameters import as_matrix, brief, set_fields
 from cutplane.pieces.validation import Array, as_count, as_vector
 
 _FEW = 256
-"""Dense columns of an operator computed at a time, because all might not fit into memory."""
+"""Number of dense columns of an operator computed at a time, because all of them may not fit into memory."""
 
 
 class LinearMap(ABC):
@@ -52,7 +52,9 @@ class LinearMap(ABC):
         """Return the text after h in the repr of x -> h(A x), such as " @ <3x4 matrix>"."""
 
     def resolve(self, dim: int) -> LinearMap:
-        """Return the map with its dimension fixed to `dim`, or raise `InvalidInputError`."""
+        """Return the map with its dimension fixed to `dim`; raise `InvalidInputError` if this is
+        impossible.
+        """
         if dim != self.shape[1]:
             raise InvalidInputError(
                 f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
@@ -81,7 +83,9 @@ class MatrixMap(LinearMap):
 
     @cached_property
     def _columns(self) -> Any:
-        """The transposed matrix in CSR form; stored, because scipy would build it for every product."""
+        """The transposed matrix in CSR form, stored because scipy would otherwise build it for every
+        product.
+        """
         return sparse.csr_array(self.matrix.T)
 
     def transposed(self, s: Array) -> Array:
@@ -154,9 +158,9 @@ class Selection(LinearMap):
     Parameters
     ----------
     index : slice, or array_like of int or bool
-        The selected coordinates, none twice. Booleans have shape (dim,).
+        The selected coordinates, without repetition. Booleans have shape (dim,).
     dim : int, optional
-        The dimension of x; by default the least possible one, until `resolve` fixes another.
+        The dimension of x; by default the least possible dimension, until `resolve` fixes one.
     size : int, optional
         The number of coordinates that `index` must select.
     """
@@ -271,12 +275,12 @@ def _shown(index: Any) -> str:
 
 
 def as_linear_map(owner: str, matrix: Any, rows: int | None = None) -> LinearMap:
-    """Return a dense or sparse matrix, or a `LinearOperator`, as a map with `rows` rows, or raise.
+    """Return a dense or sparse matrix, or a `LinearOperator`, as a map with `rows` rows.
 
     Raises
     ------
     InvalidInputError
-        If it is no matrix of finite numbers, has no rmatvec, or has another number of rows.
+        If it is not a matrix of finite numbers, has no rmatvec, or has another number of rows.
     """
     if isinstance(matrix, LinearOperator):
         found: LinearMap = OperatorMap(matrix)

@@ -18,12 +18,12 @@ from cutplane.pieces.validation import Array
 class Derivative(ABC):
     """The right derivative of a piecewise linear or quadratic phi on t >= 0, interval by interval.
 
-    A subclass computes only the requested interval, because that may take a pass over many examples.
+    A subclass computes only the requested interval, because each one may take a pass over many examples.
     """
 
     @abstractmethod
     def between(self, low: float, high: float) -> PiecewiseLinear:
-        """Return the derivative on [low, high], with the kinks strictly inside."""
+        """Return the derivative on [low, high], with the kinks strictly between."""
 
     @abstractmethod
     def estimate(self) -> tuple[PiecewiseLinear, float]:
@@ -52,11 +52,11 @@ class PiecewiseLinear(Derivative):
     slope, curvature : float
         The right derivatives of phi and of phi' at `start`.
     kinks : ndarray of shape (k,)
-        Greater than `start`, in any order, repeated where several pieces end.
+        Greater than `start`, in any order; a t at which several pieces end is repeated.
     slope_jumps : ndarray of shape (k,)
         Nonnegative, since phi is convex.
     curvature_jumps : ndarray of shape (k,) or None
-        None if phi is piecewise linear up to a common quadratic.
+        None if phi is a piecewise linear function plus a quadratic.
     start : float, default 0.0
         The least t of the derivative.
     """
@@ -132,8 +132,8 @@ class Line:
     evaluate : callable
         ``evaluate(t)`` returns (phi(t), a right derivative of phi at t).
     kinks : ndarray or None
-        Every t >= 0 at which a piece of a piecewise linear or quadratic phi ends, in any order, for an exact
-        line search; None for other functions. Ignored if `derivative` is given.
+        Every t >= 0 at which a linear or quadratic piece of phi ends, in any order, for an exact line search;
+        None if phi has other pieces. Ignored if `derivative` is given.
     derivative : Derivative or None
         The derivative of phi, for an exact line search without evaluations. If `newton` is given, too, phi is
         the sum of a piecewise part, with this derivative, and a smooth part.
@@ -145,7 +145,7 @@ class Line:
         nan where they overflow. The search then takes Newton steps.
     costly : bool
         Whether an evaluation costs as much as a pass over the data. The search then takes few evaluations,
-        and the engine keeps the cut of each.
+        and the engine adds a cut for each.
     """
 
     evaluate: Callable[[float], tuple[float, float]]
@@ -273,7 +273,8 @@ def shortfall_line(short: Array, shorter: Array, c: Array, level: float, rise: f
 
 
 _ENTRIES = 2**18
-"""Entries of a table with a row per part and a column per kink at most, because 2 MB fit into a cache."""
+"""Largest number of entries of a table with a row per part and a column per kink, because 2 MB fit into a
+cache."""
 
 
 def maximum_line(lines: Sequence[Line]) -> Line:
@@ -382,7 +383,8 @@ def _sums(entries: Array) -> Array:
 
 
 def _overtaken(below: Array, slope: Array, curvature: Array) -> Array:
-    """Return the first s > 0 after which below + slope s + curvature s^2 / 2 is positive, else inf.
+    """Return the first s > 0 after which below + slope s + curvature s^2 / 2 is positive; inf if there is
+    none.
 
     `below` is at most 0. If it is 0, the slope is at most 0; if both are 0, the curvature is at most 0.
     """

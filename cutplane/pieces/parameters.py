@@ -14,7 +14,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_numbers, as_scalar, as_sparse, as_vector
 
 _SHOWN = 3
-"""Entries of a vector in a repr, because a repr should fit on a line."""
+"""Number of entries of a vector shown in a repr, because a repr should fit on a line."""
 
 
 def read_only(array: Array) -> Array:
@@ -55,7 +55,7 @@ def as_parameter(
 
 
 def as_optional_vector(name: str, value: Any, *, low: float = -math.inf) -> Array | None:
-    """Return None for None, else a read-only copy of a vector with finite entries of at least `low`."""
+    """Return None for None, otherwise a read-only copy of a vector with finite entries of at least `low`."""
     if value is None:
         return None
     vector = as_parameter(name, as_vector(name, value), low=low)
@@ -74,7 +74,7 @@ def common_dim(name: str, dim: int | None, **parameters: float | Array | None) -
 
 
 def brief(value: Any) -> str:
-    """Return a short text for a parameter; of a vector, its first entries, or its constant."""
+    """Return a short text for a parameter; for a vector, its first entries, or its constant."""
     if isinstance(value, float | np.floating):
         return f"{value:g}"
     if isinstance(value, np.ndarray) and value.ndim == 1:

@@ -1,4 +1,4 @@
-"""The text of a file, given by a path or an open file, compressed or not, in one of the usual encodings."""
+"""Text files: reading from a path or an open file, compressed or not, in one of the usual encodings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-
 
 
 def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
-    r"""Return a name for messages, and the contents, decompressed if they are an archive of gzip or xz.
+    r"""Return a name for messages, and the contents, decompressed if they are in gzip or xz format.
 
     A file with a byte-order mark is converted to UTF-8 without the mark, and line ends become ``\n``.
 
     Raises
     ------
     InvalidInputError
-        If the argument is no file, the archive is damaged, or the contents are no text.
+        If the argument is not a file, the archive is damaged, or the contents are not text.
     """
     if isinstance(path_or_file, str | os.PathLike):
         name = os.fspath(path_or_file)
@@ -60,7 +60,7 @@ def read_bytes(path_or_file: PathOrFile) -> tuple[str, bytes]:
 def _decompressed(data: bytes) -> bytes:
     if data.startswith(_GZIP):
         return gzip.decompress(data)
-    import lzma  # some builds of Python lack it
+    import lzma  # some builds of Python have no lzma
 
     try:
         return lzma.decompress(data)

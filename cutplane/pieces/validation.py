@@ -18,7 +18,7 @@ Array = NDArray[Any]
 def as_numbers(name: str, value: Any, *, finite: bool = True) -> Array:
     """Return `value` as an array of float64, or raise `InvalidInputError` if it has NaN or infinite entries.
 
-    Infinite entries are allowed unless `finite`. All numbers of users are checked here or in `as_scalar`. A
+    Infinite entries are allowed unless `finite`. All input numbers are checked here or in `as_scalar`. A
     float64 array is not copied.
     """
     array = as_real(name, value)
@@ -60,7 +60,9 @@ def _is_real(entry: Any) -> bool:
 
 
 def refuse_masked(name: str, value: Any) -> None:
-    """Raise if a masked array, or a list of them, has masked entries, because numpy would use their data."""
+    """Raise if a masked array, or a list of them, has masked entries, because numpy would use their
+    values.
+    """
     for part in value if isinstance(value, list | tuple) else (value,):
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             count = np.ma.count_masked(part)
@@ -68,7 +70,7 @@ def refuse_masked(name: str, value: Any) -> None:
 
 
 def as_integers(name: str, value: Any) -> Array:
-    """Return `value` as an array of int64, or raise `InvalidInputError`; floats are refused."""
+    """Return `value` as an array of int64, or raise `InvalidInputError`, for example for floats."""
     refuse_masked(name, value)
     try:
         array = np.asarray(value)
@@ -97,9 +99,10 @@ def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = T
 def as_sparse(
     name: str, value: Any, formats: tuple[str, ...] = ("csr",), *, keep_float32: bool = False
 ) -> Any:
-    """Return a sparse array of float64 in one of the formats, by default the first; copied only if necessary.
+    """Return a sparse array of float64 in one of the formats, by default the first one; copy only if
+    necessary.
 
-    Matrices of scipy's older classes become arrays, because ``*`` is the product of matrices for them.
+    Sparse matrices become sparse arrays, because ``*`` is the matrix product for sparse matrices.
     """
     if value.ndim != 2:
         raise InvalidInputError(f"{name} must have two dimensions, got shape {value.shape}.")
@@ -112,7 +115,7 @@ def as_sparse(
         X = value if value.format in formats else value.asformat(formats[0])
         X = X if X.dtype in kept and X.dtype.isnative else X.astype(np.float64)
         return X if isinstance(X, sparse.sparray) else _ARRAYS[X.format](X)
-    except ValueError as error:  # its indices were set by hand
+    except ValueError as error:  # the indices may have been set by hand
         raise InvalidInputError(
             f"{name} is not in {value.format.upper()} format: {error}; build it from a "
             "scipy.sparse.coo_array((data, (rows, columns)), shape)."

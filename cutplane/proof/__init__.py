@@ -1,1 +1,1 @@
-"""The checker: what evidence and claims prove, in exact arithmetic."""
+"""Bounds proven by the answers of oracles, in floats and in exact arithmetic."""

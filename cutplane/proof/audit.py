@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from cutplane.proof.certificate import Certificate
 
 _TOWARDS_ZERO = 0.0, 1e-12, 1e-9
-"""Shares by which multipliers are scaled towards zero, because rounding may put their slope just outside of
-the ball of a dual norm."""
+"""Shares by which multipliers are scaled towards zero, because rounding may put their slope outside of the
+ball of a dual norm."""
 _NEARBY = 0.0, 1e-15, 1e-14, 1e-13, 1e-12
-"""Steps to the other side of a kink, relative to the point, because the image has errors of this size."""
+"""Relative lengths of steps to the other side of a kink, because the image has errors of this size."""
 
 
 def audit(certificate: Certificate, problem: ProvableProblem) -> Verification:
-    """Compute every row in use again, and both bounds from the answers."""
+    """Compute every row in use again, and both bounds from the answers of the oracles."""
     oracle, problems = Oracle(problem), list[str]()
     upper = _upper(certificate, oracle, problems)
     used = np.flatnonzero(certificate.multipliers > 0.0)
@@ -53,8 +53,8 @@ def exact_audit(
 ) -> Verification:
     """Compute both bounds in rational arithmetic.
 
-    The multipliers of the examples are averages over the cuts of `of`, the certificate of the solve; `stated`
-    is the problem in the variables of the solve.
+    The multipliers of the examples are averages over the cuts of the certificate `of`, and `stated` is its
+    problem, both in the variables of the solve.
     """
     u, x = [example_multipliers(of, stated)], certificate.x
     if x is not None:
@@ -67,7 +67,7 @@ def exact_audit(
 
 
 def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
-    """Return the lower bound that the answers prove; append each contradiction of the claimed bound."""
+    """Return the lower bound proven by the answers; append each contradiction of the claimed bound."""
     certificate = again.certificate
     if certificate.lower_bound == -np.inf:
         return -np.inf
@@ -82,7 +82,7 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
         held, farther = (each(*now, *given, reach=reach) for each in (near, far))
         if (
             held.value - farther.value <= RESIDUAL * held.magnitude
-        ):  # the slope is infeasible by rounding alone
+        ):  # only rounding errors make the slope infeasible
             dual, found = near, held
     recorded = dual(again.slopes(recorded=True)[used], again.offsets[used], *given, reach=reach)
     best = max(found, recorded, key=lambda value: value.value)
@@ -91,7 +91,7 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     excess = np.inf if best.value == -np.inf else claimed - best.value - RECOMPUTED * abs(best.value) - error
     if excess > 0.0 and best.minimiser is not None:
         excess -= again.bits(best.minimiser)
-    if 0.0 < excess < np.inf:  # the claim may have been charged less for the rounding errors of its slopes
+    if 0.0 < excess < np.inf:  # the claimed bound may include a smaller charge for rounding errors of slopes
         above = DualFunction(dual.problem, charged=False)(*now, *given, reach=reach)
         excess = min(excess, claimed - above.value - RECOMPUTED * abs(above.value) - above.error)
     if excess > 0.0:
@@ -126,11 +126,12 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
 
 
 def _lower_by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
-    """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf without one.
+    """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf if there is no
+    such cut.
 
-    Slopes computed again differ from recorded ones where rounding decides on which side of a kink a
-    prediction lies, or where it hides the slope in a coordinate without regularizer. The mean derivative of
-    each loss over the cuts in use is still a dual point, and at least as good as the cuts.
+    Recomputed slopes differ from recorded ones if rounding errors decide on which side of a kink a prediction
+    lies, or are as large as the slope in a coordinate without a regularizer. The mean derivative of each loss
+    over the cuts in use is still a dual point, and its bound is at least the bound of the cuts.
     """
     problem, risk = oracle.problem, cast(Any, oracle.risk)
     used = np.flatnonzero(certificate.multipliers > 0.0)
@@ -157,7 +158,7 @@ def _lower_by_examples(certificate: Certificate, oracle: Oracle, upper: float) -
 def example_multipliers(certificate: Certificate, problem: ProvableProblem) -> Array:
     """Return for each example of each term the mean derivative of its loss over the cuts in use.
 
-    An example without a cut gets 0: the bound may be lower, but it is never wrong.
+    An example without a cut gets 0, which may lower the bound, but is always valid.
     """
     used = np.flatnonzero(certificate.multipliers > 0.0).tolist()
     duals = certificate.duals if offers(problem.risk, Capability.DUAL_CUT) else {}
@@ -186,9 +187,9 @@ def example_multipliers(certificate: Certificate, problem: ProvableProblem) -> A
 
 
 def _balanced(u: Array, weights: Array) -> Array:
-    """Return multipliers with sum_i weights_i u_i = 0: scale down all those of the heavier sign.
+    """Return multipliers with sum_i weights_i u_i = 0, by reducing all multipliers of the heavier sign.
 
-    They stay in the domain of the conjugate if the loss has an infimum, because that domain contains 0.
+    They stay in the domain of the conjugate if the loss has an infimum, because the domain then contains 0.
     """
     terms = weights * u
     up, down = float(terms[terms > 0.0].sum()), float(-terms[terms < 0.0].sum())
@@ -202,25 +203,27 @@ class _Answer(NamedTuple):
     slopes: Any
     offsets: Array
     marks: Array
-    """Products of the slopes with a random vector, because equal slopes have equal products."""
+    """Products of the slopes with a random vector, which are compared because equal slopes have equal
+    products."""
     blocks: Array
     sizes: Array
     """Sums of the absolute terms of the offsets."""
     noise: Any = 0.0
-    """Rounding error of the offsets, if the risk states it."""
+    """Rounding error of the offsets, if the risk gives it."""
     solver_gap: float | None = None
-    """Gap of the solver that found the offset of a dual cut; any lower offset is valid too."""
+    """Gap of the solver that computed the offset of a dual cut; any lower offset is valid, too."""
 
 
 class Recomputed:
-    """Evaluates the oracles again for rows of a certificate: each query point once.
+    """Evaluate the oracles again for rows of a certificate, once per query point.
 
     Parameters
     ----------
     certificate : Certificate
     oracle : Oracle
     replaces : bool, default False
-        Whether the answers replace the rows, so that answers from data may differ by more than rounding.
+        Whether the answers replace the rows; answers computed from data may then differ by more than
+        rounding.
     """
 
     def __init__(self, certificate: Certificate, oracle: Oracle, replaces: bool = False):
@@ -245,7 +248,7 @@ class Recomputed:
     def _distance(self) -> float:
         """Return a bound of the distance of solutions from zero; inf if there is none.
 
-        A rounding error of a slope, times this distance, counts as much as a rounding error of a value.
+        A rounding error of a slope, multiplied by this distance, counts like a rounding error of a value.
         """
         certificate, problem = self.certificate, self.oracle.problem
         largest = size_of(problem.simple_set, problem.dim)
@@ -254,12 +257,12 @@ class Recomputed:
         return REACH * float(np.abs(certificate.x).max()) or np.inf
 
     def bits(self, x: Array) -> float:
-        """Return the rounding error at x of values and slopes whose terms are as large as at zero."""
+        """Return the rounding error of values and slopes at x, whose terms may be as large as at zero."""
         return CANCELLED * (self._at_zero[0] + self._at_zero[1] * float(np.abs(x).sum()))
 
     @cached_property
     def _at_zero(self) -> tuple[float, float]:
-        """Sizes of value and slope at zero by the oracle, because a certificate may be forged; else zeros."""
+        """Sizes of value and slope at zero, by the oracle because a certificate may be forged; else zeros."""
         try:
             point = self.oracle.point(np.zeros(self._probe.size))
             steepest = float(np.abs(self.oracle.slopes(point)).max(initial=0.0))
@@ -299,12 +302,12 @@ class Recomputed:
         return f"the oracle gives another answer at query {query} than the one recorded"
 
     def _matches_nearby(self, row: int, slope: Array, offset: float) -> bool:
-        """Tell whether the oracle gives a recorded cut next to its point, because rounding decides at a kink.
+        """Tell whether the oracle gives a recorded cut at a point close to its query.
 
-        Along the difference of both slopes the recorded one is larger, so that it belongs to points on that
-        side. Rounding is relative to the slope at zero, because the scores of a point may cancel. Answers
-        from data may differ by more if they replace the row, because the bound is then computed from the
-        answers.
+        At a kink, rounding errors decide which cut is returned. The oracle is called at points in the
+        direction of the difference of both slopes, because the recorded cut is active there. Tolerances are
+        relative to the slope at zero, because the scores of a point may cancel. Answers computed from data
+        may differ by more if they replace the row, because the bound is then computed from them.
         """
         self._largest = max(self._largest, self._at_zero[1])
         query, block = int(self.certificate.queries[row]), int(self.certificate.blocks[row])
@@ -318,16 +321,16 @@ class Recomputed:
     def _matches(
         self, answer: _Answer, row: int, slope: Array, offset: float, last: float = ROUNDING
     ) -> bool:
-        """Tell whether an answer has the recorded cut up to rounding; keep its offset and slope."""
+        """Tell whether an answer contains the recorded cut up to rounding; keep its offset and slope."""
         certificate, query = self.certificate, int(self.certificate.queries[row])
         block = int(certificate.blocks[row])
         x = certificate.points.get(query, self._x)
         at = np.abs(x)
         sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
-        higher = above + (slope @ x - answer.slopes @ x)  # at the point
+        higher = above + (slope @ x - answer.slopes @ x)  # compared at the point
         above = np.minimum(np.abs(above), np.abs(higher))
-        if answer.solver_gap is not None:  # the bound uses the lower offset of a solver
+        if answer.solver_gap is not None:  # a lower offset is valid, too
             above = offset - answer.offsets if answer.solver_gap == 0.0 else np.zeros_like(above)
         last_bits, last_bit = last * sizes / self._reach, last * self._largest
         allowed = max(RECOMPUTED, last) * sizes + answer.noise
@@ -360,9 +363,9 @@ class Recomputed:
         return True
 
     def slopes(self, recorded: bool = False) -> Any:
-        """Return the recomputed slopes where they differ from the recorded ones.
+        """Return the slopes, recomputed where they differ from the recorded ones.
 
-        With `recorded`, only where they differ by more than the rounding error of the steepest slope in use.
+        With `recorded`, small differences are ignored: rounding errors of the steepest slope in use.
         """
         slopes = self.certificate.slopes
         changed = self._slopes.keys() - self._close if recorded else self._slopes.keys()

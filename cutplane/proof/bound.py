@@ -1,4 +1,4 @@
-"""Lower bounds that follow from cuts in exact arithmetic, for separable regularizers in boxes."""
+"""Lower bounds that are valid in spite of rounding errors, for separable regularizers in boxes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cutplane.runtime.compiling import SUMS, routine
 
 _LARGEST = float(np.finfo(np.float64).max)
 _OPERATIONS = 12
-"""Most operations in a row from the given numbers to the least value of one coordinate, because each adds
-a rounding error."""
+"""Largest number of operations in a row from given numbers to the minimum of one coordinate, because each
+adds a rounding error."""
 _NEGLIGIBLE = 1e-14
 """Multipliers below this share of the largest one count as zero, because solvers give no exact zeros."""
 
 
 @routine(fastmath=SUMS)
 def offsets_down(values, slopes, x, beside, share, offsets):
-    """Write values - <slopes, x> - beside - share * (size of the terms); the least float on overflow."""
+    """Write values - <slopes, x> - beside - share * (sum of absolute terms); the least float on overflow."""
     for k in range(values.size):
         product = terms = 0.0
         row = slopes[k]
@@ -37,10 +37,10 @@ def offsets_down(values, slopes, x, beside, share, offsets):
 
 
 class Combination(NamedTuple):
-    """The combination of true cuts by multipliers: f(x) >= <u, x> + constant for a u near the slope.
+    """A combination of cuts by multipliers: f(x) >= <u, x> + constant for some u with |u - slope| <= error.
 
-    Here |u - slope| <= error. Multipliers are clipped at zero and sum to 1 over each block; the constant is
-    rounded down, and `size` is the sum of its absolute terms.
+    Multipliers are clipped at zero and sum to 1 over each block. The constant is rounded down, and `size` is
+    the sum of its absolute terms.
     """
 
     multipliers: Array
@@ -55,8 +55,8 @@ def combine(
 ) -> Combination | None:
     """Return the combination of cuts and half-spaces (block -1); None if a block has no multiplier > 0.
 
-    Only the K rows with positive multipliers are used. A weight is rounded by its sum and its division, so
-    that its product is off by at most gamma(K + 2), and the sum of the products by gamma(K) more.
+    Only the K rows with positive multipliers are used. A weight is a quotient by a sum, so that its product
+    has a relative error of at most gamma(K + 2). The sum of the products adds gamma(K).
     """
     weights = normalised(multipliers, blocks, n_blocks)
     if weights is None:
@@ -81,7 +81,7 @@ def normalised(multipliers: Array, blocks: Array, n_blocks: int) -> Array | None
 
 @routine
 def _normalise(multipliers, blocks, sums, weights):
-    """Write the weights; tell whether each block has a positive one.
+    """Write the weights; tell whether each block has a positive weight.
 
     The multipliers of half-spaces are divided by the mean of the sums, because a level constraint makes the
     sums differ from 1.
@@ -112,7 +112,7 @@ def _normalise(multipliers, blocks, sums, weights):
 
 @routine(fastmath=SUMS)
 def _combine(slopes, offsets, weights, slope, size):
-    """Add rows times weights, and their absolute values; return the sums of the offsets, and the count."""
+    """Add weights times rows, and their absolute values; return these sums of the offsets, and the count."""
     constant = terms = 0.0
     used = 0
     for i in range(offsets.size):
@@ -151,9 +151,9 @@ class SeparableInBox:
     def least(self, v: Array, error: Array, budget: float = math.inf, x: Array | None = None) -> float:
         """Return a lower bound of min g(x) + <u, x> over all x and all u with |u - v| <= error.
 
-        Only points with g(x) <= budget count. Where a coordinate has only a cost and |u_j| exceeds it, they
-        bound the decrease: sum_j excess_j |x_j| <= max_j (excess_j / costs_j) budget. The minimiser is
-        written to `x`.
+        Only points with g(x) <= budget are considered. If |u_j| exceeds the only term costs_j |x_j|, with a
+        difference excess_j, they bound the decrease: sum_j excess_j |x_j| <= max_j (excess_j / costs_j)
+        budget. The minimiser is written to `x`.
         """
         quadratic = self.form.quadratic
         total, size, excess, exact = _least(
@@ -177,11 +177,11 @@ class SeparableInBox:
 
 @routine
 def _least(v, error, weights, centre, costs, lower, upper, x):
-    """Return sums over the coordinates of their least values, rounded down, and of the absolute values.
+    """Return sums over the coordinates of their minima, rounded down, and of the absolute minima.
 
     The worst u gives <u, x> = <v, x> - <error, |x|>, so that each coordinate is a quadratic on an interval on
-    each side of zero. The third number is the largest excess of a slope over a cost, relative to the cost;
-    the fourth tells whether the sum is exact, for example because all numbers are integers.
+    each side of zero. The third result is the largest excess of a slope over a cost, relative to the cost.
+    The fourth tells whether the sum is exact, for example because all numbers are integers.
     """
     off = _OPERATIONS * UNIT / (1.0 - _OPERATIONS * UNIT)
     total = size = excess = 0.0
@@ -211,7 +211,7 @@ def _least(v, error, weights, centre, costs, lower, upper, x):
             if not (plain and q == 0.0 and _is_exact(slope, y)):
                 value -= off * abs(value)
             if q > 0.0 and not y == c:
-                square = 0.5 * q * (y - c) ** 2  # the difference of two floats has a relative error
+                square = 0.5 * q * (y - c) ** 2  # a difference of floats has a relative error
                 value += square - off * square
                 if low < y < high:
                     value -= q * (off * (abs(c) + abs(slope) / q)) ** 2
@@ -234,7 +234,7 @@ def _is_exact(a, b):
 
 
 def bound_of(found: Combination, least: float) -> float:
-    """Return the bound of a combination and the least value of the simple part, rounded down."""
+    """Return the bound that a combination and the minimum of the simple part give, rounded down."""
     value = found.constant + least
     exact = value - least == found.constant and value - found.constant == least
     return value if exact or not math.isfinite(value) else value - 2.0 * UNIT * abs(value)

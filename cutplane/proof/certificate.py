@@ -1,4 +1,4 @@
-"""The proof of both bounds, and its check by the oracles alone."""
+"""Certificates: the data that prove both bounds of a solve."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Verification:
     valid : bool
         Whether both bounds were confirmed.
     lower_bound, upper_bound : float
-        As recomputed.
+        The recomputed bounds.
     n_checked : int
-        Rows with a positive multiplier, each computed again at its query point.
+        Number of rows with a positive multiplier, each computed again at its query point.
     problems : tuple of str
         The contradictions found.
     """
@@ -82,10 +82,10 @@ class Certificate:
     scale : float
         The largest absolute objective evaluated.
     standard : Certificate or None
-        The proof of the problem in the variables of the solve, if columns were scaled or squares held; see
+        The proof in the variables of the solve, if columns were scaled or the risk became a regularizer; see
         `standardized`.
     problem : Problem or None
-        None if loaded from a file: pass the problem to `verify`.
+        None if the certificate was loaded from a file; pass the problem to `verify` then.
     """
 
     slopes: Any
@@ -126,7 +126,7 @@ class Certificate:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the cuts and the query points."""
+        """The number of bytes of the cuts and the query points."""
         slopes = self.slopes.data.nbytes if sparse.issparse(self.slopes) else self.slopes.nbytes
         return slopes + memory_of(self.points) + memory_of(self.duals)
 
@@ -151,21 +151,21 @@ class Certificate:
     def verify(self, problem: ProvableProblem | None = None, exact: bool = False) -> Verification:
         """Recompute both bounds from the oracles alone, or in rational arithmetic from the data alone.
 
-        Each cut with a positive multiplier is computed again at its query point. The lower bound is the
-        conjugate at the multipliers, the upper bound the objective at x, whose feasibility is checked.
-        No number of a solver is trusted.
+        Each cut with a positive multiplier is computed again at its query point. The lower bound is the dual
+        function at the multipliers. The upper bound is the objective at x, whose feasibility is checked. No
+        number of a solver is used without a check.
 
         Parameters
         ----------
         problem : Problem, optional
             Needed only if the certificate was loaded from a file.
         exact : bool, default False
-            Whether to compute both bounds in rational arithmetic, by code that shares nothing with the
-            solve, and to round them outward. This takes seconds for a thousand examples, and is meant for
-            tests and papers. It supports `LinearRisk` with a loss that has an outline (linear or quadratic
-            between knots), `LinearObjective` and their sums; `L2`, `L1`, `ElasticNet` and their sums;
-            `WholeSpace`, `Box`, `Simplex`, `CappedSimplex`, `Polyhedron` and their intersections. A point
-            outside of the set by rounding is repaired exactly, and the upper bound is its objective.
+            Whether to compute both bounds in rational arithmetic, by code that is independent of the solve,
+            and to round them outward. This takes seconds for a thousand examples, and is meant for tests and
+            papers. It supports `LinearRisk` with a loss that has an outline (linear or quadratic between
+            knots), `LinearObjective` and their sums; `L2`, `L1`, `ElasticNet` and their sums; `WholeSpace`,
+            `Box`, `Simplex`, `CappedSimplex`, `Polyhedron` and their intersections. If rounding errors put x
+            outside of the set, the upper bound is the objective of an exactly feasible point nearby.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class Certificate:
         return replace(self.standard, x=x, **bounds).verify(standard.problem)
 
     def malformed(self, dim: int) -> list[str]:
-        """Return errors in the numbers themselves, before any oracle is evaluated."""
+        """Return the errors that the numbers alone show, before any oracle is evaluated."""
         count, width = self.slopes.shape if self.slopes.ndim == 2 else (0, 0)
         columns = [self.offsets, self.blocks, self.queries, self.multipliers]
         lengths = [array.shape for array in columns]
@@ -233,7 +233,7 @@ class Certificate:
 
 
 def average(solutions: list[Any], weights: list[float]) -> Any:
-    """Return the sum of weights times solutions; None if there is none, or one of them is None.
+    """Return the sum of weights times solutions; None if there are no solutions, or one of them is None.
 
     Solutions are arrays, sparse arrays, numbers, or any other objects with ``a + b`` and ``a * number``. The
     entries of tuples are averaged one by one.

@@ -1,4 +1,6 @@
-"""The certified lower bound: the dual function at multipliers, never the objective of a solver."""
+"""The certified lower bound: the dual function at given multipliers. The objective of a solver is not
+used.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +23,26 @@ from cutplane.risks.base import Risk
 from cutplane.sets.base import size_of
 
 _NEARLY = 1e-9
-"""Coordinates this small are kept at 0 while others are corrected, because a correction of the multipliers
-that is smaller than `RESIDUAL` changes these coordinates even less."""
+"""Slopes below this share of the largest one are kept at 0 while others are corrected, because the correction
+of the multipliers changes these slopes even less."""
 
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
 _ROUNDS = 4
-"""Corrections of the multipliers, because each corrects the rounding error of the one before."""
+"""Number of corrections of the multipliers, because each one corrects the rounding error of the previous
+one."""
 _LITTLE = 0.01
-"""Share of the gap above which a shorter interval is computed to reduce a charge, because that is slow."""
+"""Share of the gap above which shorter intervals are computed to reduce the charge, a percent because this is
+slow."""
 _STEP = 0.5
-"""Share of the step at which the first multiplier becomes 0, because long intervals follow near both ends."""
+"""Share of the step at which the first multiplier becomes 0, because the interval is long near both ends."""
 
 
 class DualValue(NamedTuple):
-    """L(multipliers), minus a bound of its rounding errors, and the multipliers, clipped and normalised.
+    """L(multipliers) minus a bound of its rounding errors, and the multipliers, clipped and normalised.
 
-    `magnitude` is the size of the terms of the sum, `minimiser` the inner minimiser if there is one, and
-    `error` bounds the rounding errors that are not already part of each term.
+    `magnitude` is the sum of the absolute terms, `minimiser` the inner minimiser if it was computed, and
+    `error` a bound of the rounding errors that the terms do not include yet.
     """
 
     value: float
@@ -71,8 +75,8 @@ class DualFunction:
     ----------
     problem : Problem
     charged : bool, default True
-        Whether the rounding errors of slopes lower the value. Without, it is no bound, but no bound that
-        these multipliers prove exceeds it by more than other rounding errors.
+        Whether the rounding errors of slopes are subtracted. If they are not, the value is no lower bound,
+        but up to other rounding errors no lower bound from these multipliers exceeds it.
     """
 
     def __init__(self, problem: ProvableProblem, charged: bool = True):
@@ -80,7 +84,8 @@ class DualFunction:
         self._charged = charged
         self.simple = problem.separable
         self.free = np.empty(0, dtype=np.int64)
-        """Coordinates that are free on both sides, unless all are; others count only if nearly flat."""
+        """Coordinates without bounds and without regularizer, unless all are; coordinates open on one side
+        are added if nearly flat."""
         self._intervals: Intervals | None = None
         sides = _open_sides(problem) if self.simple is None else self.simple.open_sides
         if sides.any():
@@ -93,26 +98,28 @@ class DualFunction:
         self._states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._zero = np.zeros(problem.dim)
         self.known: KnownMinimum | None = None
-        """A proven inner minimum for the next call."""
+        """A proven inner minimum, used by the next call."""
 
     @property
     def remembers(self) -> bool:
-        """Whether a bound may depend on intervals that follow from rows of earlier calls."""
+        """Whether a bound may depend on intervals that were computed from rows of earlier calls."""
         return self._intervals is not None
 
     def forget(self) -> None:
-        """From now on, bound the free coordinates by the rows in use alone, as a certificate does."""
+        """Bound the free coordinates from now on only by the rows in use, as a certificate does."""
         if self._intervals is not None:
             self._intervals.forgets = True
 
     @property
     def solver_gap(self) -> float:
-        """The gap of the solver of the last inner minimum: the value may be too low by this much."""
+        """The gap of the solver of the last inner minimum, by which the value may be too low."""
         return self._solved.solver_gap if "_solved" in vars(self) else 0.0
 
     @property
     def calls_solver(self) -> bool:
-        """Whether evaluations are small convex solves, because the inner minimum has no closed form."""
+        """Whether an evaluation solves a small convex problem, because the inner minimum has no closed
+        form.
+        """
         return "_solved" in vars(self) and self._solved.is_used
 
     def __call__(
@@ -136,11 +143,10 @@ class DualFunction:
         upper : float
             The objective at a feasible point, because no better point has g above ``upper - sum(infima)``.
         set_multipliers : ndarray, optional
-            Multipliers of the rows of the simple set's linear form, with which a linear programme may be
-            unnecessary.
+            Multipliers of the rows of the simple set's linear form, which may save a linear programme.
         reach : float, default 0.0
-            Bound of the free coordinates of solutions: a slope that is rounding error may lower the bound by
-            its product with this distance.
+            Bound of the free coordinates of solutions. A slope that is a rounding error, times this distance,
+            is subtracted from the bound.
         lower : float, optional
             A value of at most this may be replaced by -inf.
         """
@@ -168,10 +174,10 @@ class DualFunction:
         return value._replace(value=value.value - error, error=value.error + error)
 
     def _combined(self, slopes: Any, offsets: Array, blocks: Array, multipliers: Array) -> Combination | None:
-        """Return the combination of rows, with the errors of slopes computed from data.
+        """Return the combination of rows; its error includes the errors of slopes computed from data.
 
-        By Fenchel's inequality a point lies above the infimum by at most the distance from the infimum down
-        to its cut at zero. Offsets therefore bound the slopes of the losses.
+        By Fenchel's inequality, f at the query point of a cut exceeds inf f by at most inf f minus the offset
+        of the cut. This bounds the slopes of smooth losses there.
         """
         found = combine(slopes, offsets, blocks, multipliers, self.problem.risk.n_blocks)
         if found is None or not self._states_terms or not (found.slope.any() or found.error.any()):
@@ -211,11 +217,11 @@ class DualFunction:
         if math.isfinite(value):
             error += float(slack @ (np.full(v.size, extent) if minimum.x is None else np.abs(minimum.x)))
         if self.problem.risk.linear and error <= ROUNDING * abs(value):
-            error = 0.0  # because the least value over X0 is both bounds, with the same rounding error
+            error = 0.0  # because the minimum over X0 is both bounds, with the same rounding error
         return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
 
     def at_infima(self) -> float:
-        """Return L of the infima of the blocks, or -inf where that takes a solve."""
+        """Return L of the infima of the blocks; -inf if it has no closed form."""
         zeros, infima = np.zeros(self.problem.dim), self.problem.risk.infima
         if self.simple is not None:
             blocks, ones = np.arange(infima.size), np.ones(infima.size)
@@ -272,14 +278,14 @@ class DualFunction:
 
     @cached_property
     def _extent(self) -> float:
-        """The size of a set whose points have rounding errors relative to it; 0 for a box."""
+        """The size of a set whose points have rounding errors relative to this size; 0 for a box."""
         simple_set, dim = self.problem.simple_set, self.problem.dim
         size = size_of(simple_set, dim)
         return size if simple_set.bounds(dim) is None and math.isfinite(size) else 0.0
 
 
 def _open_sides(problem: ProvableProblem) -> Array:
-    """Return where neither regularizer nor set bounds x from below, and from above; shape (2, dim)."""
+    """Return where x is bounded neither by regularizer nor set, from below and from above; shape (2, dim)."""
     unregularized = unregularized_by(problem.active_regularizer, problem.dim)
     bounds = problem.simple_set.bounds(problem.dim)
     if unregularized is None or bounds is None:
@@ -288,10 +294,11 @@ def _open_sides(problem: ProvableProblem) -> Array:
 
 
 def _nearly_flat(found: Combination, slopes: Any, below: Array, above: Array) -> Array:
-    """Return the coordinates whose slope falls towards an open side within the tolerance of a solver.
+    """Return the coordinates whose slope falls towards an open side by at most the tolerance of a solver.
 
-    The tolerance is relative to the slopes of all rows, because a single row in use may be flat. Coordinates
-    with a slope of almost 0 are added. If one falls by more, no bound is finite, and none is returned.
+    The tolerance is relative to the slopes of all rows, because the rows in use may be flat. Coordinates with
+    a slope of almost 0 are added. If a slope falls by more than the tolerance, no coordinate is returned,
+    because no bound is finite.
     """
     v = found.slope
     falls = ((v > -found.error) & below) | ((v < found.error) & above)
@@ -339,13 +346,13 @@ def _in_units(columns: Array) -> Array:
 
 
 def _is_rounding(residual: Array, found: Combination, rows: tuple[Any, Array, Array], free: Array) -> bool:
-    """Tell whether slopes are rounding errors: relative to the largest one in use, or by a proven bound."""
+    """Tell whether slopes are rounding errors, relative to the largest slope in use or by a proven bound."""
     flat = FLAT * float(found.multipliers @ row_sizes(rows[0]))
     return bool((residual <= np.maximum(flat, 2.0 * found.error[free])).all())
 
 
 def directions(weights: Array, columns: Array, blocks: Array) -> Array:
-    """Return changes of positive multipliers that keep their sums: column j raises slope j alone, by 1."""
+    """Return changes of multipliers that keep the sums of blocks; column j raises only slope j, by 1."""
     centred = columns - _means(weights, columns, blocks)
     weighed = weights[:, np.newaxis] * centred
     spread = centred.T @ weighed
@@ -374,7 +381,7 @@ def _tilted(weights: Array, columns: Array, blocks: Array, residual: Array) -> A
 
 
 class Intervals:
-    """Bounds of coordinates that nothing else bounds, at points with a smaller objective.
+    """Bounds of the free coordinates of points whose objective is at most `upper`, derived from cuts.
 
     `sides`, shape (2, dim), are the bounds of the set; `combined` combines rows by multipliers.
     """
@@ -395,10 +402,11 @@ class Intervals:
         reach: float,
         bound: Callable[[Combination], float],
     ) -> float:
-        """Return by how much the residual slope lowers the bound; inf if nothing bounds the coordinates.
+        """Return the amount by which the residual slope lowers the bound; inf if the coordinates are
+        unbounded.
 
         `bound` computes the bound of a combination whose slope on the free coordinates is set to 0, `height`
-        is its distance below `upper`, and `reach` replaces an infinite interval if the slope is rounding
+        is its distance below `upper`, and `reach` replaces an infinite interval if the slope is a rounding
         error.
         """
         residual = np.abs(found.slope[free]) + found.error[free]
@@ -409,7 +417,7 @@ class Intervals:
         if (lower & (columns.min(axis=0) >= 0.0)).any() or (above & (columns.max(axis=0) <= 0.0)).any():
             ends = np.full(free.size, math.inf)
         else:
-            if self.forgets or upper > self._upper:  # the best point may have got a larger value
+            if self.forgets or upper > self._upper:  # a new evaluation of the best point may be larger
                 self._ends[:] = math.inf
             ends = self._ends[free]
             least = residual @ ends <= _LITTLE * height or height > 0.5 * self._height
@@ -431,7 +439,7 @@ class Intervals:
         upper: float,
         bound: Callable[[Combination], float],
     ) -> float:
-        """Return a bound of the free coordinates, by combinations that rise towards each open side."""
+        """Return a bound of the free coordinates, by combinations that increase towards each open side."""
         used = np.flatnonzero(found.multipliers)
         mine = rows[0][used], rows[1][used], rows[2][used]
         weights, columns = found.multipliers[used], dense(mine[0][:, free])
@@ -457,7 +465,7 @@ def _end(
     upper: float,
     bound: Callable[[Combination], float],
 ) -> float:
-    """Return a bound of the free coordinates, by a combination that rises along one of them."""
+    """Return a bound of the free coordinates, by a combination that increases along one of them."""
     if rise is None:
         return math.inf
     others = np.abs(rise.slope[free]) + rise.error[free]

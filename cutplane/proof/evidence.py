@@ -1,4 +1,4 @@
-"""The problem of a proof, and the rows that it consists of."""
+"""The parts of problems and certificates that proofs use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 HALF_SPACE = -1
-"""Block number of a row that is a half-space <slope, x> + offset <= 0 and not a cut of the risk, negative
-because blocks count from 0."""
+"""Block number of a half-space <slope, x> + offset <= 0, negative because blocks count from 0."""
 TRIVIAL = -2
-"""Query number of a cut of slope 0 that states the infimum of a block, negative because queries count from
-0."""
+"""Query number of a cut with slope 0 and the infimum of a block as offset, negative because queries count
+from 0."""
 
 
 class Standard(Protocol):
@@ -39,7 +38,7 @@ class Standard(Protocol):
 
 
 class ProvableProblem(Protocol):
-    """The parts of a declared problem that proofs read."""
+    """The parts of a declared problem that proofs use."""
 
     dim: int
     risk: Risk
@@ -50,7 +49,9 @@ class ProvableProblem(Protocol):
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """Regularizer and simple set as a sum over the coordinates; None if they are not separable."""
+        """The regularizer and the simple set as a sum over the coordinates; None if they are not
+        separable.
+        """
         ...
 
     @property
@@ -63,7 +64,7 @@ class ProvableProblem(Protocol):
         ...
 
     def within(self, reach: float) -> ProvableProblem:
-        """Return the problem with no coordinate larger than the reach."""
+        """Return the problem with all coordinates between -reach and reach."""
         ...
 
     def conjugate(self) -> Any:
@@ -71,7 +72,7 @@ class ProvableProblem(Protocol):
         ...
 
     def solved_minimum(self) -> Any:
-        """Return a function that computes inner minima that have no closed form."""
+        """Return a function that computes inner minima without a closed form."""
         ...
 
 
@@ -86,7 +87,7 @@ class EvidenceRows(NamedTuple):
 
 
 def memory_of(vectors: Any) -> int:
-    """Return the stored bytes of a mapping of vectors."""
+    """Return the number of bytes of the vectors in a mapping."""
     return sum(vector.nbytes for vector in vectors.values()) if isinstance(vectors, dict) else vectors.nbytes
 
 

@@ -5,8 +5,8 @@ A declared problem is the minimum of
     sum_i c_i phi_i(<a_i, x>) + sum_j (q_j x_j^2 / 2 + b_j x_j + l_j |x_j|) + constant
 
 over a box and the rows of a polyhedron, where each phi_i is linear or quadratic between knots. Every
-operation is exact, because floats are rational numbers. Floats of the search (x, multipliers) are proposals:
-they affect how tight the bounds are, never whether they hold.
+operation is exact, because floats are rational numbers. Floats from the solve (x, multipliers) determine only
+how tight the bounds are; the bounds are valid for all of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ZERO, ONE = Fraction(0), Fraction(1)
 Row = dict[int, Fraction]
 
 CONFIRMED = Fraction(1, 10**9)
-"""Allowed difference of a claimed bound from the exact one, relative to the objective at zero, because float
-passes over data of size 1 round by less than 1e-9, and tolerances of solves are larger."""
+"""Difference allowed between a claimed bound and the exact one, relative to the objective at zero, because
+float passes over data of size 1 have errors below 1e-9, and tolerances of solves are larger."""
 
 UNIT = Fraction(1, 2**48)
-"""Rounding error of predictions and objectives relative to their terms, because sums of floats have several
-roundings: 16 units in the last place."""
+"""Rounding error of predictions and objectives relative to their terms: 16 units in the last place, because
+sums of floats are rounded several times."""
 
 
 # ---------------------------------------------------------------- declared problems
@@ -121,7 +121,7 @@ class Example:
 
 @dataclass
 class Declared:
-    """A problem in the form of this module; a bound None stands for an open side."""
+    """A problem in the form of this module; None as a bound stands for an open side."""
 
     dim: int
     examples: list[Example] = field(default_factory=list)
@@ -211,7 +211,7 @@ class Declared:
         return total
 
     def clipped(self, x: Sequence[Fraction]) -> list[Fraction]:
-        """Return x, each coordinate between its sides."""
+        """Return x with each coordinate clipped to its sides."""
         lifted = [z if low is None else max(z, low) for z, low in zip(x, self.lower, strict=True)]
         return [z if high is None else min(z, high) for z, high in zip(lifted, self.upper, strict=True)]
 
@@ -242,7 +242,7 @@ class Declared:
 
 
 def room_of(z: Fraction, low: Fraction | None, high: Fraction | None) -> float:
-    """Return the distance to the nearer side; 1e300 if both are open."""
+    """Return the distance to the nearer side; 1e300 if both sides are open."""
     room = 1e300 if low is None else float(z - low)
     return room if high is None else min(room, float(high - z))
 
@@ -258,7 +258,7 @@ def _least(q: Fraction, b: Fraction, a: Fraction, low: Any, high: Any) -> Fracti
 
 
 def solved(rows: Sequence[Row], right: Sequence[Fraction], room: Sequence[float]) -> list[Fraction] | None:
-    """Return a solution of the equations that changes few variables, first those with most room."""
+    """Return a solution of the equations that changes few variables, those with most room first."""
     system = [(dict(row), r) for row, r in zip(rows, right, strict=True)]
     pivots: list[tuple[int, Row, Fraction]] = []
     for row, r in system:
@@ -295,7 +295,7 @@ def declared(problem: Any) -> Declared:
 
 
 def upper_bound(found: Declared, x: Any) -> tuple[Fraction | None, float]:
-    """Return the objective at the feasible point near x, and the distance to it; None without one."""
+    """Return the objective at a feasible point near x, and its distance from x; None if there is none."""
     given = fractions(x)
     near = found.repaired(given)
     if near is None:
@@ -309,13 +309,13 @@ def checked(
 ) -> tuple[float, float, list[str]]:
     """Return both bounds, rounded outward, and a sentence for each claimed bound that they do not confirm.
 
-    Each element of u proposes one multiplier for each example; the best lower bound counts.
+    Each element of u has a multiplier for each example; the best of the lower bounds is returned.
     """
     upper, distance = (None, 0.0) if x is None else upper_bound(found, x)
     lower = max((b for b in (lower_bound(found, v, x) for v in u) if b is not None), default=None)
     at_origin = found.size(found.clipped([ZERO] * found.dim))
     size = at_origin if x is None else found.size(fractions(x))
-    allowed = CONFIRMED * min(size, at_origin)  # because a far x must not excuse a lower bound
+    allowed = CONFIRMED * min(size, at_origin)  # otherwise a distant x could hide a wrong lower bound
     point = found.clipped([ZERO] * found.dim if x is None else fractions(x))
     noise = sum((example.noise(point, UNIT) for example in found.examples), ZERO)
     allowed += min(noise, CONFIRMED * at_origin)
@@ -337,7 +337,7 @@ def checked(
 
 
 def outward(bound: Fraction | None, side: float) -> float:
-    """Return the nearest float on this side (-inf or inf) of a bound; the side itself for None."""
+    """Return the nearest float on this side (-inf or inf) of a bound; `side` if the bound is None."""
     if bound is None:
         return side
     try:
@@ -349,10 +349,10 @@ def outward(bound: Fraction | None, side: float) -> float:
 
 
 def lower_bound(found: Declared, u: Any, x: Any) -> Fraction | None:
-    """Return the best of the bounds from the multipliers u of the examples; None if all are -inf."""
+    """Return the best bound from the multipliers u of the examples; None if all bounds are -inf."""
     duals = []
     for v, example in zip(fractions(np.nan_to_num(u)), found.examples, strict=True):
-        v = v / example.factor  # the slope of phi in its variable
+        v = v / example.factor  # the derivative of phi in its argument
         v = v if example.curve.low is None else max(v, example.curve.low)
         duals.append(v if example.curve.high is None else min(v, example.curve.high))
     near = [None] * found.dim if x is None else fractions(x)
@@ -393,7 +393,7 @@ def _bound(found: Declared, duals: Sequence[Fraction], rows: Sequence[Fraction])
 
 
 def _excess(found: Declared, slope: Sequence[Fraction], inside: Sequence[bool]) -> dict[int, Fraction]:
-    """Return necessary changes of the slope by coordinate, where x is between the sides or one is open."""
+    """Return the slope changes that a finite bound needs, and those that coordinates in `inside` need."""
     changes = {}
     for j, v in enumerate(slope):
         total, a = found.b[j] + v, found.l[j]
@@ -407,7 +407,7 @@ def _excess(found: Declared, slope: Sequence[Fraction], inside: Sequence[bool]) 
 def _corrected(
     found: Declared, duals: Sequence[Fraction], rows: Sequence[Fraction], inside: Sequence[bool]
 ) -> tuple[Any, Any]:
-    """Return multipliers with a finite bound, by an exact change of those inside of their domain."""
+    """Return multipliers with a finite bound, by an exact change of multipliers inside of their domains."""
     m, size = len(duals), len(found.inequalities)
     room = [
         room_of(v, e.curve.low, e.curve.high) if e.weight else 0.0
@@ -430,7 +430,7 @@ def _corrected(
 
 
 def _balanced(found: Declared, duals: Sequence[Fraction]) -> list[Fraction]:
-    """Return multipliers whose slope is 0 in a free last coordinate: scale down those of the heavier sign."""
+    """Return multipliers with slope 0 in a free last coordinate, by reducing those of the heavier sign."""
     j = found.dim - 1
     terms = [e.weight * e.factor * e.row.get(j, ZERO) * v for e, v in zip(found.examples, duals, strict=True)]
     up, down = sum((t for t in terms if t > 0), ZERO), -sum((t for t in terms if t < 0), ZERO)
@@ -441,7 +441,7 @@ def _balanced(found: Declared, duals: Sequence[Fraction]) -> list[Fraction]:
 
 
 def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[list[Fraction]]:
-    """Return candidates for the multipliers of the rows of the polyhedron, from programmes in floats."""
+    """Return candidates for the multipliers of the polyhedron's rows, from programmes solved in floats."""
     held, n, size = (*found.inequalities, *found.equations), found.dim, len(found.inequalities)
     yield [ZERO] * len(held)
     if not held:
@@ -481,7 +481,7 @@ def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[li
         return
 
     def negative(mu: Any) -> tuple[float, Any]:
-        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # with 1e-300, linear coordinates go to a side
+        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # 1e-300 sends linear coordinates to a side
         with np.errstate(over="ignore"):
             z = np.clip(-np.sign(c) * np.maximum(np.abs(c) - a, 0.0) / soft, low, high)
         z = np.clip(z, -1e100, 1e100)

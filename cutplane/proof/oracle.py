@@ -1,4 +1,4 @@
-"""Evaluate oracles, check every answer, and round every cut down."""
+"""Evaluations of oracles, with a check of every answer, and every cut rounded down."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Point:
     drift : float
         A bound of the relative error of the image.
     cancelled : float, or ndarray of shape (n_blocks,)
-        The answer of `cancelled` of a risk without images.
+        The answer of the risk's `cancelled`, for a risk without images.
     """
 
     x: Array
@@ -68,7 +68,7 @@ class Point:
 
 
 class Oracle:
-    """Evaluates the oracles of a problem, and checks their answers."""
+    """Evaluate the oracles of a problem, and check their answers."""
 
     def __init__(self, problem: ProvableProblem):
         self.problem = problem
@@ -77,7 +77,7 @@ class Oracle:
         self.calls = 0
         self.separations = 0
         self.hidden = 0.0
-        """An estimate, from answers, of the size of terms that cancel inside a black box."""
+        """An estimate of the size of terms that cancel inside a black box, from its answers."""
         self.states_terms = type(problem.risk).rounded_terms is not Risk.rounded_terms
         self._least = float(problem.risk.infima.sum())
         self._last: Estimate | None = None
@@ -161,7 +161,9 @@ class Oracle:
         return slopes, point.offsets - CANCELLED * terms
 
     def cuts(self, point: Point, every: bool = True) -> tuple[Array, Array, Sequence[int]]:
-        """Return slopes, offsets and blocks of the cuts at an evaluated point: all, or one per block."""
+        """Return slopes, offsets and blocks of the cuts at an evaluated point: all of them, or one per
+        block.
+        """
         pieces = self._pieces if every else None
         if pieces is None or not math.isfinite(point.objective):
             return *self.cut(point), range(self.risk.n_blocks)
@@ -179,11 +181,12 @@ class Oracle:
     def _offsets(self, point: Point, slopes: Array, values: Array, cancelled: Any) -> Array:
         """Return values - <slopes, x>, rounded down by the errors of the values and of this difference.
 
-        The only cut of a linear risk is the risk itself: the value at zero has no error of a difference.
+        The only cut of a linear risk is the risk itself, whose offset is the value at zero, without a
+        difference.
         """
         if self.risk.linear:
             return self._at_zero
-        from cutplane.proof.bound import offsets_down  # compiled: not on import
+        from cutplane.proof.bound import offsets_down  # here, because it is compiled
 
         share, beside = CANCELLED + gamma(point.x.size + 6), np.empty(values.size)
         beside[:] = CANCELLED * (cancelled + self.hidden)
@@ -193,7 +196,9 @@ class Oracle:
         return offsets
 
     def rounding(self, point: Point) -> float:
-        """Return a bound of the rounding error of the values at a point, with the drift of its scores."""
+        """Return a bound of the rounding error of the values at a point, including the drift of its
+        scores.
+        """
         if not self.states_terms:
             return 0.0
         terms = self.risk.rounded_terms(point.x, ABOVE * max(float(point.values.sum()) - self._least, 0.0))
@@ -203,7 +208,7 @@ class Oracle:
         return gamma(terms.count) * terms.value + scores
 
     def cancelled(self, point: Point) -> Any:
-        """Return the size of the terms that cancel in the values at a point, if the risk states it."""
+        """Return the size of the terms that cancel in the values at a point, if the risk gives it."""
         if point.image is None or not self._has_cancelled:
             return point.cancelled
         if self._cancelled_at is None or self._cancelled_at[0] is not point:
@@ -213,8 +218,8 @@ class Oracle:
     def dual_cut(self, multipliers: Array, *sizes: float) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts that multipliers of the examples define, one per block.
 
-        For a risk that has only a cvxpy form they are the slope of its highest cut; `sizes` are the sizes of
-        solutions, slopes and offsets, or 0.
+        If the risk has only a cvxpy form, `multipliers` is the slope of its highest cut. `sizes` are the
+        sizes of solutions, slopes and offsets, or 0.
         """
         self.calls += 1
         cut = ability(self.risk, Capability.DUAL_CUT)
@@ -224,7 +229,7 @@ class Oracle:
 
     @property
     def solver_gap(self) -> float:
-        """The gap of the solver that found the offset of the last dual cut."""
+        """The gap of the solver that computed the offset of the last dual cut."""
         return self._conjugate.solver_gap if "_conjugate" in vars(self) else 0.0
 
     @cached_property
@@ -238,7 +243,7 @@ class Oracle:
         return slope[np.newaxis], np.array([offset])
 
     def separate(self, x: Array, separators: Sequence[Separator] | None = None) -> HalfSpaces:
-        """Return the half-spaces that x violates by more than rounding; none if x is inside."""
+        """Return the half-spaces that x violates by more than rounding errors; none if x is inside."""
         found: list[HalfSpaces] = []
         for separator in self.problem.separators if separators is None else separators:
             self.separations += 1
@@ -247,7 +252,7 @@ class Oracle:
         return HalfSpaces.stack(found, x.size)
 
     def _call(self, function: Any, *arguments: Any) -> Any:
-        """Call a function of a piece, whose errors become `OracleError`."""
+        """Call a function of a piece; turn its errors into `OracleError`."""
         try:
             return function(*arguments)
         except (OracleError, InfeasibleError, MemoryError):
@@ -258,7 +263,7 @@ class Oracle:
             ) from error
 
     def _values(self, values: Any, x: Array) -> Array:
-        """Return the values, and inf where subgradients and sums would overflow."""
+        """Return the values, with inf where subgradients and sums would overflow."""
         if self.risk.n_blocks == 1 and isinstance(values, float) and -math.inf < values <= OVERFLOWS:
             return np.array([values])
         array = values_of(name_of(self.risk), values, self.risk.n_blocks, x)

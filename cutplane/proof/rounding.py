@@ -1,4 +1,4 @@
-"""Rounding errors of float64, each function a bound and never an estimate.
+"""Bounds of the rounding errors of float64.
 
 A sum of n products in any order is off by at most gamma(n) times the sum of the absolute products (Higham,
 Accuracy and Stability of Numerical Algorithms, 2002, section 3.1, doi:10.1137/1.9780898718027).
@@ -9,39 +9,43 @@ from __future__ import annotations
 UNIT = 2.0**-53
 """Relative error of one operation, because float64 has 53 bits."""
 EPS = 2.0 * UNIT
-"""One bit of a number of size 1, because rounding changes it by at most half a bit."""
+"""Twice the relative error of one operation: the distance of 1 to the next float, which is used because it
+covers two roundings."""
 ROUNDING = 1e-12
-"""Error of bounds relative to the objective, because a few thousand roundings of terms add up to it. Larger
-rounding errors are subtracted from the bound."""
+"""Relative error of bounds that is tolerated, because a few thousand roundings of terms add up to it. Larger
+errors are subtracted from the bound."""
 CANCELLED = 16.0 * EPS
-"""Error of a sum whose terms cancel, relative to the terms, because the last bits of a few remain."""
+"""Error of a sum relative to its terms, which may cancel, because a few last bits of the terms add up."""
 ORACLE = 1e-7
-"""Relative error of an oracle's answer, because inner solves have cvxpy's tolerances; answers that differ by
-more contradict one another."""
+"""Relative error of an oracle's answer, because inner solves have cvxpy's tolerances; a larger difference is
+a contradiction."""
 RECOMPUTED = 1e-9
-"""Difference of a recomputed answer from the recorded one, relative to its terms, because sums may have
-another order, and inner iterations another start."""
+"""Difference of a recomputed answer from the recorded one, relative to its terms, because the order of sums
+and the start of inner iterations may differ."""
 FEASIBLE = 1e-9
-"""Violation of a simple set, relative to the point, because projections and exact masters stay below it."""
+"""Violation of a simple set, relative to the point, because projections and exact masters have smaller
+violations."""
 INSIDE = 1e-7
-"""Violation of a set without a projection, relative to the point, because cone solvers stay below it. Beyond
-it the objective is no upper bound."""
+"""Violation of a set without a projection, relative to the point, because cone solvers have smaller
+violations. The objective of a point that violates the set by more is no upper bound."""
 NEAR = 1e-6
-"""Violation, relative to the point, of a solver's answer that is corrected along the violated rows, because
-farther points need a projection."""
+"""Violation, relative to the point, up to which a solver's answer is corrected along the violated rows,
+because more distant points need a projection."""
 RESIDUAL = 1e-6
-"""Aggregate slope that should be 0, relative to the slopes in use, because solvers stay below it."""
+"""Largest slope of a combination that should be 0, relative to the slopes in use, because solvers are more
+accurate."""
 FLAT = 1e-13
 """Slope entries below this share of the largest one are treated as rounding error, because cancellation
 produces errors of that size. Their effect is still subtracted from the bound."""
 REACH = 10.0
-"""Distance over which a residual slope that is rounding error is charged, relative to the best point, because
-better points may lie farther out."""
+"""Distance over which a residual slope is charged if it is a rounding error, relative to the best point,
+because better points may be farther from zero."""
 ABOVE = 1.0 + 1e-9
-"""Factor of an upper bound, because it is the difference of two rounded values."""
+"""Factor that makes a computed value an upper bound, because the value is a difference of two rounded
+numbers."""
 OVERFLOWS = 1e280
-"""Size from which a value counts as infinite, because its subgradient, a sum of products of such numbers and
-the data, would overflow."""
+"""Size from which a value counts as infinite, because its subgradient, a sum of products with the data, would
+overflow."""
 
 
 def gamma(n: int) -> float:

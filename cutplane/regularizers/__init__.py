@@ -1,4 +1,4 @@
-"""Regularizers: convex functions that stay exact in every reduced problem."""
+"""Regularizers: convex functions that every reduced problem contains exactly."""
 
 from cutplane.regularizers.algebra import LinearImage, Partial, RegularizerSum, total_variation, trend_filter
 from cutplane.regularizers.base import Minimum, Regularizer

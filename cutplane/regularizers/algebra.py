@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 Closed = Callable[[Array, "FeasibleSet", float], Minimum | None]
-"""A closed form of the conjugate: (v, feasible_set, budget) -> the minimum."""
+"""A function (v, feasible_set, budget) -> the minimum, by a closed form of the conjugate."""
 
 _OF_ALL = Capability.SUBGRADIENT, Capability.LINEAR_FORM, Capability.CVXPY, Capability.UNIT
 _SEPARABLE = Capability.SEPARABLE, Capability.QUADRATIC
@@ -52,7 +52,7 @@ class RegularizerSum(Regularizer):
     """g(x) = lam sum_j g_j(x); written ``L1(0.1) + L2(0.1)``.
 
     Its `lam` is a factor of all terms, so that `Problem.path` keeps their proportions. A sum of diagonal
-    quadratics and l1 norms, of all or of some coordinates, has the same closed forms as `ElasticNet`.
+    quadratics and l1 norms, of all or some coordinates, has the same closed forms as `ElasticNet`.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class RegularizerSum(Regularizer):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that the sum lacks because a term lacks them."""
+        """The capabilities that are missing because a term does not have them."""
         missing = not_offered(self._terms, _OF_ALL)
         if not all(map(has_slope, self._terms)):
             missing += (Capability.LINE,)
@@ -180,7 +180,7 @@ class RegularizerSum(Regularizer):
         return {}
 
     def _parts(self, dim: int) -> tuple[SeparableForm | None, list[tuple[Array, Closed]]]:
-        """Return the sum of the separable terms, and (coordinates, closed form) of each other term."""
+        """Return the sum of the separable terms, and (coordinates, closed form) for each other term."""
         if dim not in self._parts_by_dim:
             separable, others = [], []
             for term in self._terms:
@@ -229,8 +229,8 @@ def _minimise_apart(
 class LinearImage(Composed, Regularizer):
     """g(x) = h(D x); written ``L1(2.0) @ D``.
 
-    The conjugate has no closed form. Bounds are computed by a linear programme if h has a linear form, for
-    example `L1`, else by a conic solver.
+    Because the conjugate has no closed form, bounds are computed by a linear programme if h has a linear form
+    (for example `L1`), otherwise by a conic solver.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class LinearImage(Composed, Regularizer):
     Raises
     ------
     InvalidInputError
-        If D is no matrix of finite numbers, or the dimension of h is not its number of rows.
+        If D is not a matrix of finite numbers, or the dimension of h is not the number of rows of D.
 
     Examples
     --------
@@ -282,7 +282,7 @@ class LinearImage(Composed, Regularizer):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The capabilities that g lacks because h lacks them."""
+        """The capabilities that are missing because h does not have them."""
         missing = not_offered([self.inner], self.passed_on)
         return missing if has_slope(self.inner) else (*missing, Capability.LINE)
 
@@ -343,7 +343,7 @@ class Partial(LinearImage):
     regularizer : Regularizer
         h, a function of as many coordinates as `index` selects. Its `lam` is the `lam` of g.
     index : slice, or array_like of int or bool
-        At least one coordinate, and none twice. Booleans have shape (dim,).
+        At least one coordinate, without repetition. Booleans have shape (dim,).
     dim : int, optional
         The dimension of x; by default the dimension of the problem, or of the booleans.
 
@@ -352,7 +352,7 @@ class Partial(LinearImage):
     InvalidInputError
         If `index` is not as above, or h has another dimension.
     MissingCapabilityError
-        If h has no slope: it implements neither ``subgradient`` nor ``line``.
+        If h implements neither ``subgradient`` nor ``line``.
 
     Examples
     --------
@@ -497,7 +497,7 @@ def total_variation(shape: int | Sequence[int], lam: float = 1.0) -> Regularizer
     Raises
     ------
     InvalidInputError
-        If a side is no positive integer, or no two points are neighbours.
+        If a side is not a positive integer, or no two points are neighbours.
 
     References
     ----------

@@ -1,4 +1,6 @@
-"""The interface of a regularizer, a convex function that reduced problems contain exactly; closed forms."""
+"""The interface of a regularizer, a convex function that reduced problems contain exactly, and closed
+forms.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ class Regularizer(ConvexFunction):
     Attributes
     ----------
     domain : FeasibleSet or None
-        The set where g is finite, as a box; None if it is the whole space, or no box.
+        The set where g is finite, if it is a box; None if it is the whole space, or not a box.
     dim : int or None
         The dimension of x; None if g fits any dimension.
     cvxpy_variables : tuple of cvxpy.Variable
@@ -174,7 +176,7 @@ def separable_form_of(regularizer: Regularizer, dim: int) -> SeparableForm | Non
 
 
 def unregularized_by(regularizer: Regularizer, dim: int) -> Array | None:
-    """Return the coordinates that a regularizer does not depend on, as a mask; None if it states none."""
+    """Return a mask of the coordinates that a regularizer does not depend on; None if it does not tell."""
     stated = ability(regularizer, Capability.UNREGULARIZED)
     if stated is not None:
         return stated(dim)
@@ -191,12 +193,12 @@ UNBOUNDED = Minimum(-math.inf, None)
 
 
 def minimum(value: Any, x: Array) -> Minimum:
-    """Return a `Minimum`, or `UNBOUNDED` if the value or x overflowed."""
+    """Return a `Minimum`; `UNBOUNDED` if the value or x overflowed."""
     return Minimum(float(value), x) if np.isfinite(value) and np.isfinite(x).all() else UNBOUNDED
 
 
 def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of <v, x> over a box, or over a set that implements `minimise_linear`; else None."""
+    """Return the minimum of <v, x> over a box, or a set that implements `minimise_linear`; otherwise None."""
     bounds = feasible_set.bounds(v.shape[0])
     if bounds is not None:
         x = box_corner(v, *bounds)
@@ -213,7 +215,9 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
 
 
 def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of a quadratic plus <v, x> over a box or, with equal weights, by a projection."""
+    """Return the minimum of a quadratic plus <v, x> over a box, or by a projection if all weights are
+    equal.
+    """
     if form.is_flat:
         return minimise_linear(v, feasible_set)  # because the constant of a flat form is zero
     bounds = feasible_set.bounds(v.shape[0])
@@ -241,8 +245,8 @@ def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: Feasible
 def joined(parts: Sequence[tuple[Array, Minimum | None]], dim: int) -> Minimum | None:
     """Return the minimum of a sum of functions of disjoint coordinates, given the minimum of each.
 
-    A part is (the coordinates, the minimum over them); the parts have all coordinates. None if a minimum is
-    None.
+    A part is a pair (coordinates, minimum over them); together the parts have all coordinates. Return None if
+    a minimum is None.
     """
     given = [(where, part) for where, part in parts if part is not None]
     if len(given) < len(parts):

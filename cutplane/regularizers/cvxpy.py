@@ -21,7 +21,7 @@ class CvxpyRegularizer(CvxpyFunction, Regularizer):
     expression : cvxpy.Expression
         Scalar, convex by cvxpy's rules (DCP), with no other variables than `variable`.
     variable : cvxpy.Variable or sequence of them
-        Without attributes. x is their concatenation, matrices in row-major order.
+        Variables without attributes. x is their concatenation, matrices in row-major order.
     lam : float, default 1.0
         Nonnegative and finite.
 

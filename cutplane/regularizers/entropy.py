@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Replaces zero in logarithms, because x ln x is 0 there up to rounding."""
+"""Replaces zero in logarithms, because x ln x is then 0 up to rounding."""
 
 
 class _Entropy(Regularizer):
@@ -64,7 +64,7 @@ class _Entropy(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over a box, a simplex or a capped simplex."""
+        """Return the minimum and the minimiser of g(x) + <v, x> over a box, a simplex or a capped simplex."""
         bounds = feasible_set.bounds(v.shape[0])
         if bounds is not None:
             lower, upper = np.maximum(bounds[0], 0.0), bounds[1]

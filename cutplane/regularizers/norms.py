@@ -44,7 +44,8 @@ class Norm(FreeRegularizer):
     def free_minimum(self, v: Array, budget: float) -> Minimum:
         """Return the minimum of g(x) + <v, x>, which is 0 if the dual norm of v is at most lam.
 
-        Otherwise it is -inf, or for a finite `budget` the minimum over {g <= budget}, where g is the budget.
+        Otherwise it is -inf, or for a finite `budget` the minimum over {g <= budget}, at which g equals the
+        budget.
         """
         dual, atom = self.dual_norm(v)
         if dual <= self.lam:
@@ -121,7 +122,7 @@ class _Groups(FreeRegularizer):
     _labels: Array
 
     def _set(self, name: str, weights: Any) -> Any:
-        """Check the groups and the parameter `name`, which is `weights`; return the weights."""
+        """Check the groups and the weights, which are the parameter `name`; return the weights."""
         owner = type(self).__name__
         groups, labels = as_partition(owner, self.groups)
         weights = as_parameter(f"{owner}.{name}", weights, low=0.0, low_open=True)
@@ -158,12 +159,12 @@ class GroupLasso(_Groups, Norm):
     lam : float, default 1.0
         Nonnegative and finite.
     weights : float or array_like of shape (n_groups,), default 1.0
-        Positive; usual are the square roots of the sizes of the groups.
+        Positive; for example the square roots of the group sizes.
 
     Raises
     ------
     InvalidInputError
-        If the groups overlap or leave out a coordinate; the message names it.
+        If the groups overlap or omit a coordinate; the message names it.
 
     References
     ----------
@@ -229,7 +230,7 @@ class SquaredGroupNorm(_Groups):
     Raises
     ------
     InvalidInputError
-        If the groups overlap or leave out a coordinate; the message names it.
+        If the groups overlap or omit a coordinate; the message names it.
 
     References
     ----------

@@ -119,7 +119,9 @@ class QuadraticForm(FreeRegularizer):
         return quadratic_line(self.value(x0), float(self.subgradient(x0) @ direction), curvature)
 
     def free_minimum(self, v: Array, budget: float) -> Minimum | None:
-        """Return the minimum, which is -inf if v + lam c is not in the range of Q; None without a factor."""
+        """Return the minimum, which is -inf if v + lam c is not in the range of Q; None if Q has no
+        factor.
+        """
         if self._solve is None:
             return None
         slope = v + self.lam * self._c

@@ -39,12 +39,12 @@ class SeparableRegularizer(Regularizer):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The linear form, if the regularizer is curved."""
+        """The linear form, if the regularizer has a quadratic term."""
         return (Capability.LINEAR_FORM,) if self.curved else ()
 
     @cached_property
     def _forms(self) -> dict[int, SeparableForm]:
-        """The forms by dimension, because each bound of a solve needs one."""
+        """The forms by dimension, stored because each bound of a solve needs one."""
         return {}
 
     def separable_form(self, dim: int) -> SeparableForm:

@@ -16,14 +16,14 @@ from cutplane.risks.base import ImagedRisk, Risk
 from cutplane.risks.programmes import of_image
 
 _SHARED = "n_blocks", "exact", "black_box", "smooth", "linear", "splits_sums"
-"""Attributes that h(A x + b) has from h."""
+"""Attributes that h(A x + b) copies from h."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AffineRisk(Composed, Risk):
     """f(x) = h(A x + b); written ``h @ A``, ``h.on(index)`` or ``h.shift(b)``.
 
-    It has as many blocks as h, an image if h has one, and cuts from multipliers if h has them.
+    It has as many blocks as h. It has an image, and cuts from multipliers, if h has them.
 
     Parameters
     ----------

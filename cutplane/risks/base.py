@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class RoundedTerms(NamedTuple):
-    """Sizes of the terms that an oracle adds up, because its rounding errors are proportional to them.
+    """Sizes of the terms that an oracle adds, which bound its rounding errors.
 
     Attributes
     ----------
     count : int
-        Floating-point operations on each term.
+        Number of floating-point operations on each term.
     value : float
         The sum of the absolute terms of the values of all blocks, plus the sum of the absolute products of
         scores and derivatives.
@@ -46,7 +46,7 @@ class RoundedTerms(NamedTuple):
 
 
 class Risk(ConvexFunction):
-    """f(x), a convex function, maybe nonsmooth and expensive, given by its values and subgradients.
+    """A convex function f, possibly nonsmooth and expensive, given by its values and subgradients.
 
     A subclass implements `oracle`. ``risk(x)`` is the value, a float. A `Problem` minimises ``risk +
     regularizer``. Risks can be combined:
@@ -65,9 +65,9 @@ class Risk(ConvexFunction):
         A lower bound of each block over all x; -inf where none is given. A solve starts from a finite one,
         and uses it as a cut if the method needs one.
     exact : bool
-        Whether the values of the oracle are right. An oracle that is not exact may return values that are too
-        low, but its cuts must hold. The engine then raises a value, and with it the upper bound, when a later
-        cut is above it. A lower bound that is above the value of a point is dropped.
+        Whether the values of the oracle are exact. An oracle that is not exact may return values that are too
+        low, but its cuts must be valid. If a later cut is above a value, the engine raises this value, and
+        with it the upper bound. A lower bound that is above the value of a point is dropped.
     black_box : bool
         Whether a few queries at the end of a solve test the oracle for mistakes (see `Problem.solve`); False
         for a risk whose code is tested.
@@ -123,16 +123,16 @@ class Risk(ConvexFunction):
         """Return the size of the terms that cancel in the values at a point: one number, or one per block.
 
         For example, 1e9 + 1 - 1e9 has the value 1 and terms of size 2e9. Lower bounds are reduced by the
-        rounding error of the terms. 0 by default: no term is much larger than the value. `z` is the image of
-        the point if the risk has images, else the point.
+        rounding error of the terms. The default 0 means that no term is much larger than the value. `z` is
+        the image of the point if the risk has images, otherwise the point.
         """
         return 0.0
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
         """Return the sizes of the terms whose sums are the answers at x.
 
-        Lower bounds are reduced by the rounding errors of such sums. `excess` is an upper bound of
-        f(x) - inf f. None by default: the answers count as exact.
+        Lower bounds are reduced by the rounding errors of such sums. `excess` is an upper bound of f(x) - inf
+        f. The default None means that the answers count as exact.
         """
         return None
 
@@ -193,16 +193,18 @@ class Estimate(NamedTuple):
     slopes: Array
     """The slopes of a cut of each block, shape (n_blocks, dim)."""
     offsets: Array
-    """The offsets of these cuts, shape (n_blocks,). The cuts hold everywhere; at x they are near `values`."""
+    """The offsets of these cuts, shape (n_blocks,). The cuts are valid everywhere, and close to `values` at
+    x."""
     multipliers: Array
     """The multipliers of the examples for which `dual_cut` returns these cuts."""
 
 
 class OnDemandRisk(Risk):
-    """f(x) = max over u of a concave function of u that is linear in x: any feasible u gives a cut.
+    """f(x) is the maximum over u of a function that is concave in u and linear in x, so that any feasible u
+    gives a cut.
 
-    The engine requests the accuracy that the gap needs [1]_, because a rough u is enough while the gap is
-    large. The values are never too low, and the cuts never too high.
+    The engine requests a low accuracy as long as the gap is large [1]_, because a rough u then suffices.
+    Values are never too low, and cuts never too high.
 
     References
     ----------
@@ -214,7 +216,7 @@ class OnDemandRisk(Risk):
 
     @abstractmethod
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
-        """Return values at `x`, and cuts that are below them by at most `accuracy` there.
+        """Return values at `x`, and cuts whose values at `x` are lower by at most `accuracy`.
 
         Parameters
         ----------
@@ -222,7 +224,7 @@ class OnDemandRisk(Risk):
         accuracy : float
             At least 0. 0 requests the most accurate answer; inf accepts any.
         start : Estimate, optional
-            The last answer, maybe at another point, to start from.
+            The last answer, possibly at another point, as a start.
         """
 
     @abstractmethod
@@ -238,9 +240,9 @@ class OnDemandRisk(Risk):
 class ImagedRisk(Risk):
     """f(x) = h(M x): a costly linear map M (a pass over the data) and a cheap h.
 
-    The engine stores the image z = M x of each evaluated point. The image of a point between two of them, and
-    the value there, then need no pass over the data. An image may be any object: the engine only gives it
-    back to the methods of the risk.
+    The engine stores the image z = M x of each evaluated point. The image and the value of a point on the
+    line through two evaluated points then need no pass over the data. An image may be any object: the engine
+    only gives it back to the methods of the risk.
     """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The units of the columns of a data matrix: columns far from zero, and columns of very different sizes."""
+"""The units of the columns of a data matrix: means far from zero, and very different sizes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ FAR = 8.0
 """Ratio of mean and deviation from which on a column is centred, because coordinate descent takes twenty
 times as long at a ratio of ten."""
 SPREAD = 1e4
-"""Ratio of the sizes of two columns from which on all are scaled, because squares of their slopes differ by
-1e8, half of the digits of float64."""
+"""Ratio of the sizes of two columns from which on all columns are scaled, because the squares of slopes then
+differ by 1e8, half of the digits of float64."""
 ODD = 1e3
-"""Ratio of the size of a column and the median from which on it is reported, because solves succeed below."""
+"""Ratio of a column's size and the median size from which on the column is reported, because solves succeed
+below it."""
 _ROWS, _ENTRIES = 512, 1 << 18
-"""Rows and entries of a sample at most, because a hundred rows give the mean to a tenth of the deviation, and
-this takes a millisecond."""
+"""Largest numbers of rows and of entries of a sample, because a hundred rows give the mean to a tenth of the
+deviation, and this takes a millisecond."""
 _PIECE = 1 << 15
-"""Entries that are squared at a time, because they fit into the cache; for a sparse matrix at least as many
-as columns, because each piece adds a number to every column."""
+"""Number of entries that are squared at a time, because they fit into the cache; for a sparse matrix at least
+the number of columns, because each piece adds a number to every column."""
 _FEW = 8
-"""Stored entries of a column in the sample that its size needs, because a single entry may be tiny."""
+"""Number of stored entries of a column in the sample that are needed for its size, because a single entry may
+be tiny."""
 _LARGEST = 64
-"""The largest power of two in a size, because its square times a weight must not overflow."""
+"""Largest exponent of two in a size, because its square times a weight must not overflow."""
 
 
 def moments(X: Any) -> tuple[Array, Array, Array]:
@@ -78,15 +80,15 @@ def root_sums_of_squares(X: Any, weights: Array) -> Array:
 
 
 class Columns(NamedTuple):
-    """Statistics of the columns of the data of a risk, each of which is multiplied by a coordinate of x.
+    """Statistics of the columns of a risk's data; each column is multiplied by a coordinate of x.
 
     Attributes
     ----------
     centre, mean, deviation : ndarray of shape (n,)
-        As `moments` returns them.
+        The results of `moments`.
     rows : int
-        Number of rows of x as a matrix stored row after row, for example one row per class. A row consists of
-        a weight for each column, and maybe an intercept.
+        Number of rows of x as a matrix stored row after row, for example one row per class. A row has a
+        weight for each column, and possibly an intercept.
     intercept : bool
         Whether each row ends with an intercept.
     """
@@ -163,7 +165,7 @@ def in_units(X: Any, centre: Array, size: Array) -> Any:
     is far from zero.
     """
     if not sparse.issparse(X):
-        found = X - centre  # float64, whatever X is
+        found = X - centre  # float64 for any type of X
         found /= size
         return found
     found, far = X.astype(np.float64), np.flatnonzero(centre)

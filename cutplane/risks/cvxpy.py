@@ -15,7 +15,8 @@ from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns
 
 _POINTS = 3
-"""Random points, in addition to zero, for the sizes of slopes, because a slope may vanish at some points."""
+"""Number of random points, in addition to zero, for the sizes of slopes, because a slope may be zero at some
+points."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,9 +88,10 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return value, np.zeros(self.dim) if slope is None else slope
 
     def data_columns(self) -> Columns | None:
-        """Return the sizes of the columns of A if f is a quadratic or piecewise linear function of A x.
+        """Return the sizes of the columns of A if f is a quadratic or piecewise linear function of A x, else
+        None.
 
-        They are estimated by the slopes at a few points, relative to the median. None for other functions.
+        They are estimated by the slopes at a few points, relative to the median.
         """
         if not self.expression.is_qpwa():
             return None

@@ -42,11 +42,11 @@ class Data(ABC):
     """Passes over X, of shape (m, n), whose rows edges[k] <= i < edges[k + 1] form block k.
 
     The *vectors* of X are its rows if X is stored row after row, else its columns. A pass computes the inner
-    products of all vectors with a given vector, or a linear combination of them.
+    products of all vectors with a given vector, or a linear combination of the vectors.
     """
 
     row_entries: float
-    """Stored entries per row, on average, which is the cost of a row in `add_rows`."""
+    """Average number of stored entries per row, which is the cost of a row in `add_rows`."""
     cheap_rows: bool
     """Whether the vectors are the rows of X, so that `add_rows` reads only the given rows."""
     n_vectors: int
@@ -57,7 +57,7 @@ class Data(ABC):
         self.edges = edges
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.X, self.edges)  # without views, because pickle would copy X for each
+        return type(self), (self.X, self.edges)  # without views, because pickle would copy X for each view
 
     def times(self, v: Array) -> Array:
         """Return X v, shape (m,)."""
@@ -75,7 +75,7 @@ class Data(ABC):
         return self._sums(u, self._by_block) if self.cheap_rows else self._dots(u, self._by_block)
 
     def add_rows(self, rows: Array, coefficients: Array, out: Array) -> None:
-        """Add the sum of coefficients_r x_r over the given rows, in any order, maybe repeated, to `out`."""
+        """Add the sum of coefficients_r x_r over given rows, in any order, possibly repeated, to `out`."""
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         coefficients = _as_vector(coefficients, rows.size)
         if not self.cheap_rows:
@@ -107,11 +107,11 @@ class Data(ABC):
 
     @abstractmethod
     def _plan_dots(self, edges: Array) -> Segments:
-        """Split inner products at `edges`."""
+        """Split inner products into blocks at `edges`."""
 
     @abstractmethod
     def _plan_sums(self, edges: Array, rows: Array = ALL) -> Segments:
-        """Split the list of vectors at `edges`."""
+        """Split the list of vectors into blocks at `edges`."""
 
     @abstractmethod
     def _dots(self, v: Array, plan: Segments) -> Array:
@@ -119,7 +119,7 @@ class Data(ABC):
 
     @abstractmethod
     def _sums(self, u: Array, plan: Segments, rows: Array = ALL, out: Array | None = None) -> Array:
-        """Return the linear combination of the vectors of each block, one row per block; added to `out`."""
+        """Add the linear combination of the vectors of each block to `out`, one row per block."""
 
 
 def _as_vector(v: Array, size: int) -> Array:
@@ -130,7 +130,7 @@ def _as_vector(v: Array, size: int) -> Array:
 
 
 class DenseData(Data):
-    """Passes over an ndarray with contiguous rows or columns; a view that has neither is copied."""
+    """Passes over an ndarray with contiguous rows or columns; any other view is copied."""
 
     def __init__(self, X: Array, edges: Array) -> None:
         super().__init__(X, edges)
@@ -194,7 +194,7 @@ class DenseData(Data):
 
 
 def _by_rows(X: Array) -> bool:
-    """Tell whether the rows of X are its vectors: if they are contiguous, or longer if columns are, too."""
+    """Tell whether the rows of X are its vectors: if rows are contiguous and columns are not, or shorter."""
     m, n = X.shape
     by_rows, by_columns = (A.shape[1] == 1 or A.strides[1] == A.itemsize for A in (X, X.T))
     if by_rows and by_columns:
@@ -205,7 +205,7 @@ def _by_rows(X: Array) -> bool:
 def _flatten(A: Array) -> tuple[Array, int, int]:
     """Return flat, start, stride such that row i of A is the beginning of ``flat[start + i * stride:]``.
 
-    `flat` is a view of the memory of A, with the gaps between rows; of a copy if rows are not contiguous.
+    `flat` is a view of the memory of A, including gaps between rows, or of a copy if rows are not contiguous.
     """
     m, n = A.shape
     size = A.itemsize
@@ -289,20 +289,22 @@ def make_data(X: Any, edges: Array) -> Data:
 
 
 _SHARE = 0.6
-"""Share of the nonzero rows up to which only changed rows are added, because single rows are read slower."""
+"""Share of the nonzero rows up to which only changed rows are added, because reading single rows is
+slower."""
 _STEPS = 32
-"""Updates of a sum in succession at most, because each adds a rounding error of the size of the sum."""
+"""Largest number of updates of a sum in succession, because each adds a rounding error of the size of the
+sum."""
 _BLOCK = 1024
-"""Spare entries for changed rows, because `changes` fills a block before it counts them."""
+"""Number of spare entries for changed rows, because `changes` fills a block before it counts them."""
 _FEW = 512
-"""Number of rows up to which all are added, because comparing them takes as long."""
+"""Number of rows up to which all rows are added, because comparing them takes as long."""
 
 
 class RunningSum:
-    """u -> X'u, computed from the last result and the rows with another u_i, if these are few.
+    """u -> X'u, computed from the last result and the rows with a changed u_i, if these are few.
 
-    Each line search has its running sum, so that its results do not depend on other searches. Several threads
-    may call it, because the stored result is replaced and never changed in place.
+    Each line search has a separate running sum, because results should not depend on other searches. Several
+    threads may call it, because the stored result is replaced and never changed in place.
     """
 
     def __init__(self, data: Data) -> None:
@@ -335,9 +337,9 @@ class RunningSum:
 
 
 _COST = 0.3
-"""Nanoseconds per product of a pass, because numbers are read from the cache."""
+"""Nanoseconds per product of a pass, short because numbers are read from the cache."""
 _SUMS = 8
-"""Parts at most of a pass that adds up rows, because each part needs a matrix of sums."""
+"""Largest number of parts of a pass that adds rows, because each part needs a matrix of sums."""
 
 
 def scores(X: Any, W: Array) -> Array:
@@ -397,5 +399,5 @@ def _scatter(X: Any, vectors: Array) -> Array:
 
 
 def _parts(X: Any, vectors: Array, most: int = MOST) -> Ranges:
-    """Split the rows of CSR, the columns of CSC, into parts of about equal work."""
+    """Split the rows of CSR, or the columns of CSC, into parts of about equal work."""
     return balanced_ranges(X.indptr, min(most, count_chunks(_COST * X.indptr[-1] * vectors.shape[1])))

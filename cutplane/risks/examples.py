@@ -68,7 +68,7 @@ def as_weights(sample_weight: Any, m: int, normalize: bool) -> Array:
 
 
 def split_rows(risk: Any, n_parts: int, **changes: Any) -> list[Any]:
-    """Split a risk into at most `n_parts` risks of contiguous rows, of nearly equal number; it is their sum.
+    """Split a risk into at most `n_parts` risks of contiguous rows of nearly equal number, whose sum it is.
 
     `risk` is a dataclass with `X`, `y`, `sample_weight` and `normalize`. CSC data are copied.
     """
@@ -95,7 +95,7 @@ def bias_slopes(u: Array, edges: Array) -> Array:
     """Return the sum over each block of the derivatives u of the weighted losses, one row per block.
 
     A sum that is below the rounding errors of its terms is set to 0. For example, the derivatives of two
-    classes of equal weight cancel at the origin. A slope of 1e-17 in an unregularized bias would be fatal,
+    classes of equal weight cancel at the origin. A slope of 1e-17 in an unregularized bias would be harmful,
     because the minimiser of the model would then be near 1e16.
     """
     from cutplane.risks.passes import add_exactly

@@ -1,4 +1,4 @@
-"""Risks that are no sum over examples: performance measures, and pairs of rows in the wrong order."""
+"""Risks that are not sums over examples: performance measures, and pairs of rows in the wrong order."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ from cutplane.runtime.chunks import balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 _MOST_PAIRS = 100_000
-"""Pairs of a conic programme at most, because it has a row for each and takes about a second at this size."""
+"""Largest number of pairs of a conic programme, because it has one row per pair and takes about a second at
+this size."""
 _FEW_LEVELS = 16
-"""Levels at most for which a table of counts is faster than a tree, because it fits into two cache lines."""
+"""Largest number of levels for which a table of counts is faster than a tree, because it fits into two cache
+lines."""
 _COST = 40.0
-"""Nanoseconds per row of the search for pairs, because several threads pay only for long searches."""
+"""Nanoseconds per row of the search for pairs, because several threads are faster only for long searches."""
 
 
 class Scored:
-    """The scores of a point, and the affine function that is largest there, computed on the first use."""
+    """The scores of a point, and the affine function that is largest at these scores, computed on first
+    use.
+    """
 
     def __init__(self, risk: JointRisk, scores: Array) -> None:
         self.risk = risk
@@ -41,7 +45,7 @@ class Scored:
 
     @cached_property
     def piece(self) -> tuple[float, Array]:
-        """The offset and the slope of this function of the scores."""
+        """The offset and the slope of the largest affine function of the scores."""
         return self.risk.largest_piece(self.scores)
 
     @cached_property
@@ -49,7 +53,7 @@ class Scored:
         """The value of the risk, inf where scores overflow, and the sum of its absolute terms."""
         offset, u = self.piece
         with np.errstate(over="ignore", invalid="ignore"):
-            terms = u * self.scores  # BLAS would wake threads, and add up less exactly
+            terms = u * self.scores  # BLAS would start threads, and add less exactly
             value = offset + float(terms.sum())
             return (value if np.isfinite(value) else np.inf), float(np.abs(terms).sum())
 
@@ -60,7 +64,7 @@ class Scored:
 
 
 class JointRisk(ImagedRisk):
-    """f(w) = max_k (offset_k + <u_k, X w>), where to find the maximal k costs as much as a pass over X.
+    """f(w) = max_k (offset_k + <u_k, X w>), where finding the maximal k costs about as much as a pass over X.
 
     A subclass has the attributes `_data` and `intercept`.
     """
@@ -109,7 +113,7 @@ class MeasureRisk(JointRisk):
     """f(w) = max over labellings v of Delta(y, v) + (1/m) sum_i (v_i - y_i) <w, x_i>, for a measure Delta.
 
     v and y are vectors of m labels -1 and 1. f(w) is at least Delta(y, v) for the labels v_i = sign <w, x_i>
-    that w predicts [1]_, and small where these are right with large scores. For a measure of the k largest
+    that w predicts [1]_, and small if these are correct and the scores large. For a measure of the k largest
     scores, v has k positives, and f(w) is at least the loss of the k largest scores; if y has another number
     of positives, the mean of the best v replaces y in the sum. For the area under the ROC curve, v is an
     order of the examples, and f is the mean hinge loss of pairs. In addition to the passes over X, an
@@ -272,7 +276,7 @@ class RankingRisk(JointRisk):
         starts = np.append(0, np.cumsum(np.bincount(queries)))
         size = 1 + int(levels.max())
         cells, inverse, counts = np.unique(queries * size + levels, return_inverse=True, return_counts=True)
-        query_of, level_of = np.divmod(cells, size)  # of each pair of both that occurs
+        query_of, level_of = np.divmod(cells, size)  # both levels of each pair that occurs
         pairs = np.square(np.diff(starts), dtype=np.float64).sum() - np.square(counts).sum()
         total = n_pairs = 0.5 * float(pairs)
         if self.cost is None:
@@ -333,9 +337,10 @@ class RankingRisk(JointRisk):
         return replace(self, X=in_units(self.X, np.where(far, centre, 0.0), size))
 
     def accuracy(self, x: Array) -> float:
-        """Return the share of the pairs that w = x orders rightly, weighted by their costs; a tie is half.
+        """Return the share of the pairs in the right order for w = x, weighted by their costs; a tie counts
+        half.
 
-        Of one query with two levels it is the area under the ROC curve.
+        For one query with two levels, this is the area under the ROC curve.
 
         Parameters
         ----------
@@ -349,7 +354,7 @@ class RankingRisk(JointRisk):
         0.666667
         """
         ranks = np.unique(self.image(x).scores, return_inverse=True)[1].astype(np.float64)
-        wrong, right = self.largest_piece(ranks)[0], self.largest_piece(-ranks)[0]  # ties are in both
+        wrong, right = self.largest_piece(ranks)[0], self.largest_piece(-ranks)[0]  # ties are in both counts
         return 0.5 * (1.0 + right - wrong)
 
     def largest_piece(self, scores: Array) -> tuple[float, Array]:
@@ -388,7 +393,7 @@ class RankingRisk(JointRisk):
         """Return the lower and the higher row of every pair, and its cost."""
         rows = np.lexsort((self._levels, self._queries))
         cells = self._queries[rows] * (1 + int(self._levels.max())) + self._levels[rows]
-        first = np.searchsorted(cells, cells, side="right")  # of the places with higher rows of the query
+        first = np.searchsorted(cells, cells, side="right")  # places with higher rows of the query
         counts = self._starts[self._queries[rows] + 1] - first
         places = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
         lower, higher = np.repeat(rows, counts), rows[places]
@@ -397,7 +402,7 @@ class RankingRisk(JointRisk):
 
 
 def _as_queries(groups: Any, m: int) -> Array:
-    """Return the number of the query of each row, 0, 1, ..., from ids or from sizes."""
+    """Return the number 0, 1, ... of the query of each row, from ids or from sizes."""
     if groups is None:
         return np.zeros(m, np.int64)
     refuse_masked("groups", groups)

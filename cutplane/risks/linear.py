@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 _ROUNDED = 8
-"""Operations on each term in addition to its sum, because product, loss, weight and bound are rounded,
-too."""
+"""Rounded operations per term in addition to its sum: the product, the loss, the weight and the bound; few,
+because all other operations are sums."""
 
 
 class Predictions(np.ndarray):
-    """Predictions X w, with the last subgradient of the search for w; arrays computed from it have none."""
+    """The predictions X w, with the subgradient computed last in the current line search as `memory`."""
 
     memory: RunningSum | None = None
 
@@ -84,10 +84,10 @@ class LinearRisk(ImagedRisk):
 
     Notes
     -----
-    The image of w is the vector of predictions. Where a loss overflows, the risk is inf and its subgradient
-    is given as zero. A prediction within rounding errors of a kink of the loss counts as at the kink. For a
-    piecewise linear loss, the points of one line search share the last subgradient, because the next one
-    differs from it only by examples whose derivative has changed.
+    Where a loss overflows, the risk is inf and its subgradient is returned as zero. If a prediction differs
+    from a kink of the loss only by rounding errors, it is treated as equal to the kink. For a piecewise
+    linear loss, a line search updates the last subgradient only by the examples whose derivative has changed,
+    because these are few.
 
     A `Problem` with a free intercept is solved for a centred copy of X if the mean of a column is eight or
     more times its deviation, for example if it is a year or a time stamp. Columns whose sizes differ by 1e4
@@ -163,7 +163,7 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that this loss, or this layout of X, does not have."""
+        """The capabilities that this loss, or this storage format of X, does not have."""
         from cutplane.risks.normal_equations import is_affordable
 
         missing = [] if offers(self.loss, Capability.CVXPY) else [Capability.CVXPY]
@@ -311,16 +311,16 @@ class LinearRisk(ImagedRisk):
 
     @cached_property
     def _sizes(self) -> tuple[float, float, Array, Array, float]:
-        """The numbers of `rounded_terms` that do not depend on x.
+        """The numbers in `rounded_terms` that do not depend on x.
 
-        These are L times the root of sum_i c_i, beta, the sizes of the columns for the value and for the
-        slope, and the size of the infima. The size of a column is the root of its weighted sum of squares.
-        The slope of the intercept has a smaller error than a sum, because `bias_slopes` is nearly exact.
+        They are L sqrt(sum_i c_i), beta, the sizes of the columns for the value, the same sizes for the
+        slope, and the sum of |infima|. The size of column j is sqrt(sum_i c_i X_ij^2). The slope of the
+        intercept has a smaller error than a sum, because `bias_slopes` is nearly exact.
         """
         whole = math.sqrt(self.weights.sum())
         with np.errstate(over="ignore"):
             sizes = root_sums_of_squares(self.X, self.weights)
-        if not np.isfinite(sizes).all():  # the squares overflow: no size is stated
+        if not np.isfinite(sizes).all():  # the squares overflow, so that no bound is given
             return math.inf, math.inf, sizes, sizes, 0.0
         slopes = sizes
         if self.intercept:
@@ -341,7 +341,9 @@ class LinearRisk(ImagedRisk):
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 
     def _remembering(self, z: Array, memory: RunningSum | None = None) -> Array:
-        """Return z with room for the last subgradient, if the next one may differ in few examples."""
+        """Return z with a place for the last subgradient, if the loss is piecewise linear and rows of X are
+        cheap to read.
+        """
         if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
             return z
         predictions = z.view(Predictions)
@@ -366,8 +368,9 @@ def NoveltyRisk(X: Any, nu: float, sample_weight: Any = None) -> Risk:
 
     This is the one-class support vector machine. Use it with ``L2(lam, weights=...)``, with weights 1 for w
     and 0 for rho: the half-space <w, x> >= rho then excludes at most the share nu of the (weighted) examples,
-    and is as far from the origin as that allows. The vector of the problem is (w, rho), of dimension n + 1.
-    Without a regularizer, f is unbounded below if a half-space separates all examples from the origin.
+    and its distance from the origin is the largest possible. The vector of the problem is (w, rho), of
+    dimension n + 1. Without a regularizer, f is unbounded below if a half-space separates all examples from
+    the origin.
 
     Parameters
     ----------

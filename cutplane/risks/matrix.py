@@ -15,10 +15,11 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 TILE = 1 << 16
-"""Entries tested or converted at a time, because 512 KiB of float64 fit into the cache."""
+"""Number of entries tested or converted at a time, because 512 KiB of float64 fit into the cache."""
 
 RUN = 1 << 11
-"""Entries of a tile along the contiguous axis of X at most, because shorter runs are read slower."""
+"""Largest number of entries of a tile along the contiguous axis of X, because shorter runs are read
+slower."""
 
 
 def as_matrix(X: Any, name: str = "X") -> Any:
@@ -47,7 +48,9 @@ def as_matrix(X: Any, name: str = "X") -> Any:
 
 
 def contiguous(X: Any) -> Any:
-    """Return X, or a copy if it is a view with gaps, because routines would be compiled again for it."""
+    """Return X, or a copy if it is a view with gaps, because routines would be compiled again for such
+    views.
+    """
     return X if sparse.issparse(X) or X.flags.forc else np.ascontiguousarray(X)
 
 
@@ -66,7 +69,7 @@ def tiles(X: Array) -> Iterator[tuple[slice, slice]]:
 
 
 def _check_dense_finite(X: Array, name: str) -> None:
-    if X.flags.forc and _is_finite(X.ravel(order="K")):  # the order in memory is the fastest
+    if X.flags.forc and _is_finite(X.ravel(order="K")):  # the order in memory is read fastest
         return
     pieces = list(tiles(X))
 
@@ -90,7 +93,7 @@ def _check_sparse_finite(X: Any, name: str) -> None:
 
 
 def _is_finite(numbers: Array) -> bool:
-    size = 4 * TILE  # because threads that need the interpreter lock more often are slower than one
+    size = 4 * TILE  # one thread, because several would wait for the interpreter lock
 
     def check(few: tuple[int, int]) -> bool:
         return all(np.isfinite(numbers[i : min(i + size, few[1])]).all() for i in range(*few, size))
@@ -99,7 +102,7 @@ def _is_finite(numbers: Array) -> bool:
 
 
 def _check_indices(X: Any, name: str) -> None:
-    """Raise unless X is CSR or CSC, because compiled passes do not check their indices."""
+    """Raise an error unless X is valid CSR or CSC, because compiled passes do not check its indices."""
     major, minor = X.shape if X.format == "csr" else X.shape[::-1]
     for part in ("indices", "indptr"):
         array = getattr(X, part)
@@ -126,7 +129,7 @@ def _check_indices(X: Any, name: str) -> None:
 
 
 def _narrowed(X: Any) -> Any:
-    """Return X with indices of 32 bits, or 64 if these do not suffice; the entries are shared."""
+    """Return X with indices of 32 bits, or of 64 bits if necessary; the entries are shared."""
     most = max(*X.shape, int(X.indptr[-1]))
     dtype = np.int32 if most <= np.iinfo(np.int32).max else np.int64
     found = type(X)(X.shape, dtype=X.dtype)

@@ -1,4 +1,4 @@
-"""The largest of several risks."""
+"""The maximum of several risks."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def maximum(*risks: Risk) -> Maximum:
     Returns
     -------
     Maximum
-        A query gives a cut of each part. It has an image if every part has one, and exact line searches if
-        every part has; `weights` returns the dual weights of the parts.
+        A risk whose queries give a cut of each part. It has an image, or exact line searches, if every part
+        has them; `weights` returns the dual weights of the parts.
 
     Raises
     ------
     InvalidInputError
-        If there is no risk, an argument is no risk, or the dimensions differ.
+        If there are no arguments, an argument is not a risk, or the dimensions differ.
 
     Examples
     --------
@@ -59,7 +59,8 @@ def maximum(*risks: Risk) -> Maximum:
 
 
 _SAME = 1e-6
-"""Relative difference of the slopes of one part at one point, because two answers may differ by rounding."""
+"""Relative difference up to which slopes of one part at one point are equal, because two answers may differ
+by rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +101,7 @@ class Maximum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that the maximum lacks because a part lacks them."""
+        """The capabilities that are missing because a part does not have them."""
         return not_offered(self.parts, (Capability.CVXPY, Capability.UNITS))
 
     @property
@@ -133,7 +134,7 @@ class Maximum(Risk):
     def pieces(self, z: Any) -> tuple[Array, Array, Array]:
         """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part.
 
-        `z` is the image of a point if the risk has images, else the point.
+        `z` is the image of a point if the risk has images, otherwise the point.
         """
         values, slopes, _ = self._answers(z)
         return values, slopes, np.zeros(len(self.parts), dtype=np.int64)
@@ -215,7 +216,7 @@ class Maximum(Risk):
 
 
 class ImagedMaximum(Maximum, ImagedRisk):
-    """The largest of several risks with images; its image is the tuple of their images."""
+    """The maximum of several risks with images; its image is the tuple of their images."""
 
     def image(self, x: Array) -> tuple[Any, ...]:
         return tuple(part.image(x) for part in self.parts)

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _CHECKED = 16
-"""Classes whose margins are compared with values of the loss, because other classes have similar margins."""
+"""Number of classes whose margins are compared with values of the loss, because other classes have similar
+margins."""
 _SAME = 1e-9
-"""Difference of values, relative to the scores, that is an error because it is far above rounding errors."""
+"""Difference of values, relative to the scores, that is an error, because it is far above rounding errors."""
 _MOST = 100
-"""Passes over changing examples per full pass at most, because rounding errors could change them forever."""
+"""Largest number of passes over changing examples per full pass, because rounding errors could change them
+forever."""
 _OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 
@@ -49,7 +51,7 @@ class MulticlassRisk(ImagedRisk):
     y : array_like of shape (m,)
         Labels 0, 1, ..., p - 1.
     loss : VectorLoss, default MulticlassHinge()
-        Or ``Softmax()``, or a subclass of `VectorLoss`.
+        For example ``Softmax()``, or a subclass of `VectorLoss`.
     n_classes : int, optional
         p; by default one more than the largest label.
     sample_weight : array_like of shape (m,), optional
@@ -67,8 +69,9 @@ class MulticlassRisk(ImagedRisk):
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, X is empty, a label is no integer or out of range,
-        the loss refuses this number of classes, a weight is negative, or all are zero and `normalize` is set.
+        If a shape does not fit, an entry is not finite, X is empty, a label is not an integer or out of
+        range, the loss refuses this number of classes, a weight is negative, or all are zero and `normalize`
+        is set.
 
     Notes
     -----
@@ -192,7 +195,7 @@ class MulticlassRisk(ImagedRisk):
         return read_only(margins)
 
     def shares_of(self, multipliers: Array) -> Array:
-        """Return multipliers as shares of the classes, shape (m, p): nonnegative, with rows of sum 1."""
+        """Return multipliers as shares of the classes, shape (m, p): nonnegative, with sum 1 in each row."""
         shares = np.maximum(multipliers.reshape(self.y.size, self.n_classes), 0.0)
         sums = shares.sum(axis=1, keepdims=True)
         return np.divide(shares, sums, out=np.eye(self.n_classes)[self.y], where=sums > 0.0)
@@ -241,9 +244,9 @@ class MulticlassAscent:
 
     The dual variables of an example are the shares of the classes, which lie in a simplex; the shares of all
     examples determine W. A visit maximises the dual over the shares of one example, by a projection on the
-    simplex. After a pass over all examples, the changed ones are visited again, as long as that raises the
-    bound as fast per visit. The quadratic has equal positive weights. By default the share of the true class
-    starts at 1.
+    simplex. After a pass over all examples, the changed ones are visited again, as long as the bound
+    increases as fast per visit. The quadratic has equal positive weights. By default the share of the true
+    class starts at 1.
     """
 
     def __init__(self, risk: MulticlassRisk, quadratic: DiagonalQuadratic, multipliers: Array | None = None):
@@ -276,12 +279,12 @@ class MulticlassAscent:
 
     @property
     def x(self) -> Array:
-        """The point that the shares determine, shape (dim,)."""
+        """The point determined by the shares, shape (dim,)."""
         return self._W[: self.risk.shape[1]].T.ravel()
 
     @property
     def average(self) -> Array:
-        """The same point, because each visit maximises and needs no averaging."""
+        """The same point as `x`, because visits are exact maximisations, which need no averaging."""
         return self.x
 
     @property
@@ -290,7 +293,7 @@ class MulticlassAscent:
         return self._shares.ravel().copy()
 
     def advance(self) -> float:
-        """Visit all examples, and changing ones as long as it pays; return the sum of the gaps."""
+        """Visit all examples, then the changing ones as long as it is faster; return the sum of the gaps."""
         gap, rise = self._pass(self._present)
         visits = self._present.size
         for _ in range(_MOST):

@@ -7,12 +7,13 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _FAR = 1e6
-"""Largest distance below the best class, because shares are at most 1, and farther classes have share 0."""
+"""Largest distance below the best class, because shares are at most 1 and more distant classes have share
+0."""
 
 
 @routine(fastmath=SUMS)
 def nearest_shares(t):
-    """Project t, whose largest entry is 0, on the simplex: subtract a number, and clip at 0."""
+    """Project t, whose largest entry is 0, onto the simplex: subtract a number, and clip at 0."""
     count, total = t.shape[0], 0.0
     for k in range(t.shape[0]):
         total += t[k]
@@ -62,7 +63,7 @@ def improve(heights, shares, bend, new):
 def visit_dense(X, order, y, weights, squares, margins, lam, bias, W, shares, active):
     """Visit examples in this order; return the sums of their gaps and of the increases of the dual.
 
-    W, of shape (n + 1, p), and the shares are updated; `active` is set to whether the shares changed.
+    W, of shape (n + 1, p), and the shares are updated; `active` becomes a mask of the changed examples.
     """
     p = W.shape[1]
     n = X.shape[1]

@@ -1,4 +1,4 @@
-"""The minimiser of a quadratic risk of linear predictions plus a diagonal quadratic: one linear system."""
+"""The minimiser of a quadratic risk of linear predictions plus a diagonal quadratic, by one linear system."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from cutplane.risks.linear import LinearRisk
 
 _CHUNK = 2**21
-"""Entries of X in one product, because a weighted copy of X might not fit into memory."""
+"""Number of entries of X in one product, because a weighted copy of X may not fit into memory."""
 _STEPS = 2
 """Number of Newton steps, because the second corrects the rounding errors of the first."""
 _SMALL_SYSTEM = 1000
-"""Unknowns of a system that is built for data of any size, because it takes only 8 MB."""
+"""Number of unknowns of a system that is built for data of any size, because it takes only 8 MB."""
 _PASSES, _OVERHEAD = 100.0, 1e6
-"""Typical passes of a solve with cuts, and nanoseconds per pass for everything else, because the system must
-not cost more than that."""
+"""Typical number of passes of a solve with cuts, and nanoseconds per pass for everything else, used because
+the system must not cost more than such a solve."""
 _PER_ENTRY, _PER_DENSE_SQUARE, _PER_SPARSE_SQUARE, _PER_CUBE = 1.0, 0.05, 5.0, 0.05
-"""Nanoseconds per product in a pass, in Gram matrices and in a factorisation, because their costs are
+"""Nanoseconds per product in a pass, in Gram matrices and in a factorisation, needed because their costs are
 compared."""
 
 
@@ -53,7 +53,8 @@ def minimiser(risk: LinearRisk, quadratic: DiagonalQuadratic) -> Array | None:
 
         (X inv(Q) X' + inv(W)) a = -X inv(Q) gradient,
 
-    whichever is smaller; an intercept is a column of ones. None if the system is singular, or overflows.
+    whichever is smaller; an intercept is a column of ones. The result is None if the system is singular, or
+    overflows.
     """
     if not quadratic.weights[: risk.X.shape[1]].all():
         return None
@@ -68,7 +69,7 @@ def minimiser(risk: LinearRisk, quadratic: DiagonalQuadratic) -> Array | None:
             for _ in range(_STEPS):
                 gradient = np.sum(np.atleast_2d(risk.slopes(risk.image(x))), axis=0)
                 x = x + system.step(gradient + quadratic.weights * (x - quadratic.centre))
-        except (linalg.LinAlgError, ValueError):  # ValueError: numbers that are not finite
+        except (linalg.LinAlgError, ValueError):  # ValueError if numbers are not finite
             return None
     return x if np.isfinite(x).all() else None
 
@@ -88,7 +89,7 @@ class _FeatureSystem:
         if risk.intercept:
             H[n, :n] = H[:n, n]
             H[n, n] += weights.sum()
-        trace = np.trace(H)  # as large as any entry
+        trace = np.trace(H)  # at least every entry
         self._factor, failed = dpotrf(H, lower=1, overwrite_a=1)
         if failed or not np.isfinite(trace):
             raise linalg.LinAlgError("the matrix is not positive definite")

@@ -1,4 +1,6 @@
-"""Risks from functions: of a value and a subgradient, or of torch or jax, which differentiate them."""
+"""Risks from Python functions, which return a value and a subgradient, or which torch or jax
+differentiate.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class OracleRisk(Risk):
     dim : int
         Number of coordinates of x.
     blocks : int, default 1
-        Number of functions whose sum is f; a query gives a cut of each.
+        Number of functions whose sum is f; a query gives a cut of each function.
     infimum : float or array_like of shape (blocks,), default -inf
         A lower bound of each block over all x, from which a solve starts.
 
@@ -144,8 +146,8 @@ def autodiff_risk(
 ) -> OracleRisk:
     """Turn a convex function of torch or jax into a risk; the framework computes its subgradients.
 
-    Argument and result have double precision, because seven digits are too few for a certificate. At a kink
-    the framework chooses the derivative, which is a subgradient for functions such as ``abs``, ``relu`` and
+    Argument and result have double precision, because seven digits are too few for a certificate. At a kink,
+    the framework chooses the derivative; it is a subgradient for functions such as ``abs``, ``relu`` and
     ``max``.
 
     Parameters
@@ -258,7 +260,7 @@ def _jax_oracle(jax: Any, function: Callable[[Any], Any], blocks: int) -> Oracle
             w = jax.numpy.asarray(x)
             try:
                 values, slopes = compiled(w)
-            except jax.errors.ConcretizationTypeError:  # a branch on a value
+            except jax.errors.ConcretizationTypeError:  # the function branches on a value
                 compiled = answer
                 values, slopes = answer(w)
             except (AttributeError, TypeError) as error:

@@ -63,8 +63,8 @@ class ScoreMap(LinearMap):
 class OrdinalRisk(ImagedAffineRisk):
     """f(w, b) = sum_i c_i sum_j l(sign(y_i > j) (<w, x_i> - b_j)), with thresholds b between ordered levels.
 
-    Scores <w, x> of examples of the levels 0, ..., j should be below b_j, scores of higher levels above it.
-    The vector of the problem is (w, b_0, ..., b_{r-2}), of dimension n + r - 1, for r levels.
+    The scores <w, x> of examples of the levels 0, ..., j should be below b_j, and the scores of higher levels
+    above b_j. The vector of the problem is (w, b_0, ..., b_{r-2}), of dimension n + r - 1, for r levels.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class OrdinalRisk(ImagedAffineRisk):
     loss : ScalarLoss, default Hinge()
         A loss for labels -1 and +1, such as ``Logistic()``.
     thresholds : {"all", "immediate"}, default "all"
-        "all" compares an example with every threshold: a mistake by several levels then costs more than a
-        mistake by one, and the best thresholds are in order. "immediate" compares it with the next threshold
-        on each side only.
+        "all" compares an example with every threshold, so that a mistake by several levels costs more than a
+        mistake by one level, and the best thresholds are in order. "immediate" compares it only with the next
+        threshold on each side.
     n_levels : int, optional
         r; by default one more than the largest level.
     sample_weight : array_like of shape (m,), optional
@@ -88,9 +88,9 @@ class OrdinalRisk(ImagedAffineRisk):
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, an entry is not finite, X is empty, a level is no integer or out of range,
-        there is only one level, the loss is no function of the margin, a weight is negative, or all are zero
-        and `normalize` is set.
+        If a shape does not fit, an entry is not finite, X is empty, a level is not an integer or out of
+        range, there is only one level, the loss is not a function of the margin, a weight is negative, or all
+        are zero and `normalize` is set.
 
     Notes
     -----
@@ -151,7 +151,7 @@ class OrdinalRisk(ImagedAffineRisk):
         size = m + n_levels - 1
         margins = sparse.csr_array(
             (data, indices, np.arange(0, data.size + 1, 2)), shape=(rows.size, size)
-        )  # of scores and thresholds
+        )  # differences of scores and thresholds
         set_fields(
             self,
             X=X,

@@ -1,12 +1,12 @@
 """Compiled passes over a part of a data matrix, without the interpreter lock and with float64 sums.
 
-A sparse matrix is CSR, or the transpose of CSC. Its index arrays and the indices into them are unsigned,
-because tests for negative indices would take a third of the time. Row i of a dense matrix is the beginning
-of ``flat[start + i * stride:]``.
+A sparse matrix is CSR, or the transpose of CSC. Index arrays and the indices into them are unsigned, because
+tests for negative indices would take a third of the time. Row i of a dense matrix is the beginning of
+``flat[start + i * stride:]``.
 
-Segment s of a vector is from edges[s] to edges[s + 1]. Each segment has its own sum, because several threads
-add at the same time; a routine computes the sums of the segments `low` to `high`. Coefficient p of the `add`
-routines belongs to row p, or to row rows[p] if `rows` is not empty; zero coefficients are skipped.
+Segment s of a vector is from edges[s] to edges[s + 1]. Each segment has a separate sum, because several
+threads add at the same time; a routine computes the sums of the segments `low` to `high`. Coefficient p of
+the `add` routines belongs to row p, or to row rows[p] if `rows` is not empty; zero coefficients are skipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def sparse_dot(data, indices, indptr, v, low, high, out):
 @routine(fastmath=SUMS)
 def sparse_dot_by_block(data, indices, indptr, v, block_of, low, high, out):
     """out[b, i] = <row i, v> over the columns j with block_of[j] = b, for low <= i < high."""
-    totals = np.empty((2, out.shape[0]))  # entries in turn: two sums take half the time of one
+    totals = np.empty((2, out.shape[0]))  # two sums, because they take half the time of one
     for i in range(_unsigned(low), _unsigned(high)):
         totals[:] = 0.0
         for k in range(indptr[i], indptr[i + _ONE]):
@@ -46,7 +46,7 @@ def sparse_dot_by_block(data, indices, indptr, v, block_of, low, high, out):
 
 @routine(fastmath=SUMS)
 def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fresh, out):
-    """out[s] += the sum of coefficients times rows over segment s, or = if `fresh`."""
+    """Add the sum of coefficients times rows over segment s to out[s], which is first set to 0 if `fresh`."""
     for s in range(low, high):
         total = out[s]
         if fresh:
@@ -61,7 +61,8 @@ def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fres
 
 @routine(fastmath=SUMS)
 def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
-    """out[i] (out[j] unless `by_row`) += the squares of row i (column j) within the rows low <= i < high.
+    """Add the squares in row i to out[i], or in column j to out[j] unless `by_row`, for the rows low <= i <
+    high.
 
     Entries that are stored several times are added first, in `work`, which is zero before and after.
     """
@@ -191,7 +192,7 @@ def scatter(indptr, indices, data, vectors, out):
 
 @routine
 def add_exactly(u, edges, sums):
-    """Add up each block by Neumaier's summation; a sum below the rounding errors of its terms is set to 0."""
+    """Sum each block by Neumaier's summation; a sum below the rounding errors of its terms is set to 0."""
     for k in range(sums.shape[0]):
         for c in range(sums.shape[1]):
             total = rest = size = 0.0

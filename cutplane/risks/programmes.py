@@ -18,7 +18,7 @@ from cutplane.pieces.validation import Array
 
 
 def of_losses(risk: Any) -> ProgrammeForm | None:
-    """Return the weighted losses of predictions as a programme; None unless the loss has an outline."""
+    """Return the weighted losses of predictions as a programme; None if the loss has no outline."""
     phi = pieces_of(risk.loss)
     if phi is None or risk.n_blocks > 1:
         return None

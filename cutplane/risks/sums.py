@@ -97,7 +97,7 @@ class LinearObjective(ImagedRisk):
 class WeightedSum(Risk):
     """f(x) = sum_j c_j f_j(x), with weights c_j > 0.
 
-    It is made by ``0.3 * r1 + r2`` or by `of`; a sum of sums has the terms of all. If every term has an
+    It is made by ``0.3 * r1 + r2`` or by `of`; a sum of sums contains all their terms. If every term has an
     image, the sum has one, too. A query gives one cut of the sum; `disaggregated` gives one cut for each
     block of each term.
 
@@ -143,7 +143,8 @@ class WeightedSum(Risk):
     def of(*terms: tuple[float, Risk]) -> WeightedSum:
         """Return the sum of the terms (c, risk), each with a weight c >= 0; terms of weight 0 are omitted.
 
-        A term that is a sum is replaced by its terms. The result is disaggregated if one of the terms is.
+        A term that is a sum is replaced by its terms. The result is disaggregated if one of the terms is
+        disaggregated.
 
         Raises
         ------
@@ -178,7 +179,7 @@ class WeightedSum(Risk):
 
     @cached_property
     def _is_nonnegative(self) -> bool:
-        """Whether no term can be negative, because the values of the terms then do not cancel."""
+        """Whether all terms are nonnegative, because their values then cannot cancel."""
         return all((r.infima >= 0.0).all() for _, r in self.terms)
 
     def formula(self, x: str = "x") -> str:
@@ -194,10 +195,10 @@ class WeightedSum(Risk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The capabilities that the sum lacks.
+        """The capabilities that the sum does not have.
 
-        It has a cvxpy form and columns if every term has them, a split if one term has it, and pieces if
-        exactly one term has them, or a cut for each block.
+        The sum has a cvxpy form and columns if every term has them, a split if one term has it, and pieces if
+        exactly one term has them, or if there is a cut for each block.
         """
         risks = [r for _, r in self.terms]
         missing = not_offered(risks, (Capability.CVXPY, Capability.UNITS))
@@ -226,20 +227,20 @@ class WeightedSum(Risk):
         return value, slope, self._gather([answer[2] if len(answer) > 2 else None for answer in answers])
 
     def remember(self, x: Array, cancelled: Any) -> None:
-        """Store the size of the terms that cancelled at x."""
+        """Store the size of the terms that cancelled in the value at x."""
         set_fields(self, _last=(np.array(x), cancelled))
 
     def cancelled(self, z: Any) -> Any:
-        """Return the excess of the sizes of the terms over the size of the sum; 0 if none can be negative.
+        """Return the sizes of the terms minus the size of the sum; 0 if no term can be negative.
 
-        This calls no oracle right after ``oracle(z)``, because that stores the answer.
+        Directly after ``oracle(z)`` no oracle is called, because the answer is stored.
         """
         if not np.array_equal(vars(self).get("_last", (None,))[0], z):
             self.oracle(z)
         return vars(self)["_last"][1]
 
     def rounded_terms(self, x: Array, excess: float) -> RoundedTerms | None:
-        """Return the sizes of the terms, because none exceeds its infimum by more than the sum does."""
+        """Return the sizes of the terms, with the same `excess`, because no term exceeds it."""
         found = [(c, r.rounded_terms(x, excess / c)) for c, r in self.terms]
         known = [c * terms for c, terms in found if terms is not None]
         return reduce(add, known) if known else None
@@ -270,7 +271,9 @@ class WeightedSum(Risk):
         return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
-        """Return a solution for each block, or for one cut the solutions of the terms that return one."""
+        """Return a solution for each block, or for a single cut the solutions of the terms that return
+        one.
+        """
         pairs = list(zip(self.terms, solutions, strict=True))
         if not self.separate:
             found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]
@@ -286,7 +289,7 @@ class WeightedSum(Risk):
         return replace(self, terms=tuple((c, r.in_units(centre, size)) for c, r in self.terms))
 
     def split(self, n_parts: int) -> list[WeightedSum]:
-        """Return at most `n_parts` sums of parts of the terms; an unsplittable term is in the first."""
+        """Return at most `n_parts` sums of parts of the terms; a term without a split is in the first sum."""
         parts = [(c, ask(r, Capability.SPLIT, n_parts) or [r]) for c, r in self.terms]
         count = max(len(found) for _, found in parts)
         return [self.of(*((c, found[k]) for c, found in parts if k < len(found))) for k in range(count)]
@@ -301,9 +304,9 @@ class WeightedSum(Risk):
     def cvxpy_form(self, x: Any) -> Any:
         return reduce(add, [c * r.cvxpy_form(x) for c, r in self.terms])
 
-    @np.errstate(over="ignore")  # inf, which the engine accepts
+    @np.errstate(over="ignore")  # inf is an admissible value
     def add_values(self, values: Iterable[Any]) -> Any:
-        """Return the weighted sum of the values of the terms, or the list of them if it is disaggregated."""
+        """Return the weighted sum of the values of the terms, or the list of them if disaggregated."""
         pairs = zip(self.terms, values, strict=True)
         if self.separate:
             return np.concatenate([c * _shaped(r, "value", v, (r.n_blocks,)) for (c, r), v in pairs])
@@ -311,7 +314,7 @@ class WeightedSum(Risk):
 
     @np.errstate(over="ignore")
     def add_slopes(self, slopes: Iterable[Any]) -> Array:
-        """Return the weighted sum of the subgradients of the terms, or the list if it is disaggregated."""
+        """Return the weighted sum of the subgradients of the terms, or the list of them if disaggregated."""
         pairs = zip(self.terms, slopes, strict=True)
         parts = [c * _shaped(r, "subgradient", s, (r.n_blocks, r.dim)) for (c, r), s in pairs]
         if self.separate:
@@ -384,8 +387,8 @@ class ImagedWeightedSum(WeightedSum, ImagedRisk):
 class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
     """A weighted sum of risks, some of them with on-demand accuracy.
 
-    Its multipliers are the multipliers of these risks, followed by x, where the other risks give their cuts.
-    It is no black box, because its values depend on the requested accuracy.
+    Its multipliers are the multipliers of these risks, followed by the point x of the cuts of the other
+    risks. It is not a black box, because its values depend on the requested accuracy.
     """
 
     def __post_init__(self) -> None:
@@ -431,7 +434,7 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
 
 
 def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
-    """Return the value of a risk and its cut at x, and the size of the terms that cancelled in both."""
+    """Return a risk's value and cut at x, and the size of the terms that cancelled in both."""
     (value, slope, *_), size = answer_of(risk, x)
     values, slopes = np.atleast_1d(value), np.reshape(slope, (risk.n_blocks, risk.dim))
     if risk.linear:
@@ -440,7 +443,7 @@ def _exact(risk: Risk, x: Array) -> tuple[Estimate, Any]:
 
 
 def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
-    """Return the risks with open dimensions resolved to the dimension of the others, or raise."""
+    """Return the risks with open dimensions resolved to the dimension of the others, or raise an error."""
     dims = {r.dim for r in risks if not r.open}
     if len(dims) > 1:
         parts = ", ".join(f"{r!r} has {r.dim}" for r in risks)
@@ -452,7 +455,7 @@ def of_one_dimension(whole: str, risks: Sequence[Risk]) -> list[Risk]:
 def _total(risk: Risk, value: Any) -> float:
     """Return the sum of the blocks of a term's value."""
     if isinstance(value, float) and risk.n_blocks == 1:
-        return float(value)  # not of numpy, which would warn of an overflow
+        return float(value)  # Python's sum, because numpy would warn of an overflow
     return float(_shaped(risk, "value", value, (risk.n_blocks,)).sum())
 
 

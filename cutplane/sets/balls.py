@@ -18,11 +18,11 @@ from cutplane.sets.base import AnyDimension, beyond_rounding
 from cutplane.sets.simplex import project_simplex
 
 _STEPS = 60
-"""Newton steps at most, because bisection needs about 50 for the digits of float64."""
+"""Largest number of Newton steps, because bisection needs about 50 for the digits of float64."""
 _ROUNDING = 1e-15
-"""Relative step of a converged iteration, because the next iterate would round to the same number."""
+"""Relative step at which Newton's method ends, because a smaller step changes only the last digit."""
 _TINY = 1e-300
-"""Largest entry that counts as zero, because its logarithm would dominate the norm of the step."""
+"""Entries up to this size are treated as zero, because a logarithm needs a positive number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ def _direction(x: Array) -> Array:
 class NonnegativeBall(AnyDimension):
     """{x : x >= 0, ||x||_p <= radius}.
 
-    Minimisers of linear functions over it are the sparser the smaller p is.
+    A smaller p gives sparser minimisers of linear functions.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class NonnegativeBall(AnyDimension):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The linear form, unless p is 1 or inf."""
+        """The capability LINEAR_FORM unless p is 1 or inf, because the other balls are not polyhedra."""
         return () if self.p in (1.0, math.inf) else (Capability.LINEAR_FORM,)
 
     def formula(self, x: str = "x") -> str:
@@ -293,8 +293,8 @@ def lp_norm(x: Array, p: float) -> float:
 def project_unit_ball(z: Array, p: float) -> Array:
     """Return the Euclidean projection on the unit ball of a z >= 0 outside it, for 1 < p < inf.
 
-    It is the u(mu) of norm 1 that solves ``u_j + mu u_j^(p-1) = z_j``. Newton's method, safeguarded by a
-    bracket, finds the mu with ``||u(mu)||^(1-p) = 1``, because this function of mu is nearly linear.
+    The projection is the u(mu) of norm 1 with ``u_j + mu u_j^(p-1) = z_j``. Newton's method inside a bracket
+    finds the mu with ``||u(mu)||^(1-p) = 1``, because this function of mu is nearly linear.
     """
     positive = z > _TINY
     logs = np.log(z[positive])
@@ -322,7 +322,8 @@ def project_unit_ball(z: Array, p: float) -> Array:
 def _log_roots(logs: Array, mu: float, p: float) -> Array:
     """Return t_j with ``exp(t_j) + mu exp((p - 1) t_j) = exp(logs_j)``, by Newton's method from above.
 
-    The logarithm of the sum is convex and increasing in t, and at the start at most ln 2 too large.
+    Newton's method solves the logarithm of the equation, because its left side is then convex and increasing
+    in t, and exceeds logs_j by at most ln 2 at the start.
     """
     if mu == 0.0:
         return logs

@@ -21,7 +21,7 @@ from cutplane.pieces.parameters import as_matrix, set_fields
 from cutplane.pieces.validation import Array, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
-"""Rounding error of a sum relative to its terms, because each addition loses the last bits."""
+"""Rounding error of a sum relative to its terms, because each addition is rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +130,8 @@ def check_half_spaces(answer: Sequence[Any], dim: int, name: Any) -> None:
 class Separator(Protocol):
     """An object with a separation oracle: it returns half-spaces that x violates, none if x is inside.
 
-    It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None. The engine
-    then uses that point for the upper bound, instead of a point on the segment from x to the best point.
+    It may also have a method ``nearby(x)`` that returns a point of the set close to x, or None. Then the
+    engine computes the upper bound at this point, and not at a point on the segment from x to the best point.
     """
 
     def separate(self, x: Array) -> Sequence[HalfSpace]: ...
@@ -141,7 +141,7 @@ class FeasibleSet(ABC):
     """A closed convex set X.
 
     Sets are intersected with ``&``. A *simple* set has a closed form or a cvxpy form. A separation oracle is
-    not simple, and `parts` splits an intersection into simple sets and oracles. Simple sets implement
+    not simple; `parts` splits an intersection into simple sets and oracles. Simple sets implement
     `violation`, and any of the optional methods below; each is a capability that some methods, masters and
     certificates need.
 
@@ -150,7 +150,8 @@ class FeasibleSet(ABC):
     project(x) -> ndarray of shape (dim,)
         The Euclidean projection, exact up to rounding.
     restore(x) -> ndarray of shape (dim,)
-        A point of X close to x, which violates X by the tolerance of a solver; for sets without `project`.
+        A point of X close to x, where x violates X at most by the tolerance of a solver; for sets without
+        `project`.
     minimise_linear(v) -> ndarray of shape (dim,)
         A minimiser of <v, x> over a bounded X.
     minimise_entropy(v, log_reference) -> ndarray of shape (dim,)
@@ -210,7 +211,7 @@ class FeasibleSet(ABC):
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
         """Return the intersection with another set as one simple set, or None.
 
-        ``a & b`` calls ``a.meet(b)``, and ``b.meet(a)`` if that returns None.
+        ``a & b`` calls ``a.meet(b)``, and ``b.meet(a)`` if the first call returns None.
         """
         return None
 
@@ -248,7 +249,7 @@ class LinearSet(AnyDimension):
 
     @cached_property
     def _linear_forms(self) -> dict[int, LinearForm]:
-        """The forms by dimension, because each bound of a solve needs one."""
+        """The forms by dimension, stored because each bound of a solve needs one."""
         return {}
 
     def linear_form(self, dim: int) -> LinearForm:
@@ -263,8 +264,8 @@ class LinearSet(AnyDimension):
 def size_of(feasible_set: FeasibleSet, dim: int) -> float:
     """Return the largest absolute entry of some extreme points of a bounded set; inf if it has none.
 
-    Bounds or two linear minimisations give the points. The result is inf for a set that implements nothing
-    but linear minimisation, because this may then be costly.
+    The points are computed from bounds, or by two linear minimisations. The result is inf for a set that
+    implements only linear minimisation, because it may be costly.
     """
     bounds = feasible_set.bounds(dim)
     if bounds is not None:
@@ -282,7 +283,7 @@ def beyond_rounding(excess: Any, terms: Any) -> float:
 
 
 def scale_of(feasible_set: FeasibleSet, dim: int, unknown: float = 1.0) -> float:
-    """Return the size of a set, else the largest finite bound of its linear form, else `unknown`."""
+    """Return the size of a set, or the largest finite bound of its linear form, or `unknown`."""
     size = size_of(feasible_set, dim)
     if size == np.inf and (linear_form := ability(feasible_set, Capability.LINEAR_FORM)) is not None:
         form = linear_form(dim)

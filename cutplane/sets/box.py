@@ -82,11 +82,11 @@ class Box(LinearSet):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Linear minimisation, if the box is unbounded."""
+        """Linear minimisation, withheld if the box is unbounded."""
         return () if self.bounded else (Capability.LINEAR_MINIMISATION,)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet | None:
-        """Return the intersection with a set that implements `meet_box`, else None."""
+        """Return the intersection with a set that implements `meet_box`, otherwise None."""
         return other.meet_box(self.lower, self.upper)
 
     def meet_box(self, lower: Any, upper: Any) -> Box:
@@ -101,7 +101,7 @@ class Box(LinearSet):
         return np.minimum(np.maximum(x, self.lower), self.upper)
 
     def minimise_linear(self, v: Array) -> Array:
-        """Return the corner that minimises <v, x>; where v_j = 0, the x_j nearest to 0."""
+        """Return the corner that minimises <v, x>; x_j is nearest to 0 where v_j = 0."""
         corner = box_corner(v, *self.bounds(v.shape[0]))
         if not np.isfinite(corner).all():
             raise MissingCapabilityError(
@@ -171,14 +171,14 @@ def LinfBall(radius: float, centre: Any = None, dim: int | None = None) -> Box:
 def box_corner(v: Array, lower: Array, upper: Array, rest: float | Array = 0.0) -> Array:
     """Return the minimiser of <v, x> over a box, with infinite entries where the box is unbounded.
 
-    Where v_j = 0 every x_j is a minimiser, and the one nearest to `rest` is returned.
+    Where v_j = 0, every x_j is a minimiser, and the x_j nearest to `rest` is returned.
     """
     nearest = np.minimum(np.maximum(rest, lower), upper)
     return np.where(v > 0.0, lower, np.where(v < 0.0, upper, nearest))
 
 
 def _met(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Return the bounds; a lower bound that exceeds the upper one by a rounding error is set to it."""
+    """Return the bounds; a lower bound that exceeds the upper bound by a rounding error is set to it."""
     if not np.any(lower > upper):
         return lower, upper
     with np.errstate(invalid="ignore"):
@@ -249,5 +249,5 @@ class WholeSpace(LinearSet):
 
 @lru_cache(maxsize=8)
 def _free(dim: int) -> LinearForm:
-    """Return the linear form of R^dim; cached, because several parts of every solve need it."""
+    """Return the linear form of R^dim, from a cache because several parts of every solve need it."""
     return bounds_only(read_only(np.full(dim, -np.inf)), read_only(np.full(dim, np.inf)))

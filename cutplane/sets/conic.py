@@ -84,7 +84,7 @@ class CvxpySet(FeasibleSet):
     constraints : cvxpy constraint or sequence of them
         Convex by cvxpy's rules (DCP), with no other variables than `variable`.
     variable : cvxpy.Variable or sequence of them
-        Without attributes. x is their concatenation, matrices in row-major order.
+        Variables without attributes. x is their concatenation, matrices in row-major order.
 
     Raises
     ------

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 
 _BITS = 2.0**-48
-"""Violation of a row, relative to its terms, that is rounding error, because each term loses its last
-bits."""
+"""Relative violation of a row that counts as a rounding error, because each term is rounded."""
 _ROUNDS = 30
-"""Least-squares steps at most, because each changes the side of one or two rows unless x is far away."""
+"""Largest number of least-squares steps, because each changes the side of one or two rows unless x is far
+away."""
 _MANY = 500
-"""Rows corrected in one step at most, because the least-squares problem has an equation for each."""
+"""Largest number of rows corrected in one step, because the least-squares problem has an equation for each
+row."""
 _CYCLES = 200
-"""Cycles of projections at most, because a few halve the violation unless the sets are almost tangent."""
+"""Largest number of cycles of projections, because a few halve the violation unless the sets are almost
+tangent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +93,7 @@ class Intersection(FeasibleSet):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:
-        """The forms that the intersection lacks because a part lacks them; all for a separation oracle."""
+        """The forms that are missing because a part has none; a separation oracle has none at all."""
         forms = (Capability.CVXPY, Capability.LINEAR_FORM, Capability.UNIT)
         return forms if self.separators else not_offered(self.simple, forms)
 
@@ -114,7 +116,9 @@ class Intersection(FeasibleSet):
         return max(part.violation(x) for part in (*self.simple, *self.separators))
 
     def restore(self, x: Array) -> Array:
-        """Return a point of the set close to x, by least squares for a polyhedron, else by projections."""
+        """Return a point of the set close to x, by least squares for a polyhedron, otherwise by
+        projections.
+        """
         form = self.linear_form(x.size)
         if form is not None and form.n_columns == x.size:
             return restore_by_rows(form, x)
@@ -202,7 +206,7 @@ def _single(a: FeasibleSet, b: FeasibleSet) -> FeasibleSet | None:
 
 
 def restore_by_rows(form: LinearForm, x: Array) -> Array:
-    """Return a point near x that satisfies rows and bounds, if a few least-squares steps reach one."""
+    """Return a point close to x that satisfies rows and bounds, if a few least-squares steps find one."""
     point = x
     for number in range(_ROUNDS):
         point = np.clip(point, form.lower, form.upper)

@@ -1,7 +1,7 @@
 """The simplex and the capped simplex, with exact minimisers that are stable for entries of any size.
 
-The minimisers do not change if a constant is added to their argument. They first subtract a constant such
-that the entries that determine the result are near zero, because huge entries would lose digits.
+A minimiser does not depend on a constant added to its argument. Therefore a constant is subtracted first,
+such that the entries that determine the result are near zero, because huge entries would lose digits.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from cutplane.pieces.capabilities import ExactTerms
 
 _SLACK = 1e-12
-"""Largest difference of 1 and the sum of the caps that is rounding error, because thousands may be added."""
+"""Largest difference of 1 and the sum of the caps that counts as a rounding error, because thousands of caps
+may be added."""
 _ROUNDING = 1e-15
-"""Largest difference of a sum and 1 that is rounding error, because it is a few ulps."""
+"""Largest difference of a sum and 1 that counts as a rounding error, because it is a few ulps."""
 _FAR = 100.0
-"""Largest exponent above the pivot, because exp(100) times any number of coordinates is finite."""
+"""Largest exponent relative to the pivot, because exp(100) times any number of coordinates is finite."""
 _LEAST = 700.0
-"""Largest exponent below the pivot, because exp(-700) is still a normal number."""
+"""Largest negative exponent relative to the pivot, because exp(-700) is still a normal number."""
 _LOWEST = -1e307
 """Least logit, because differences of logits must be finite."""
 _TINY = 1e-300
-"""Replaces a zero sum in a denominator, because its numerators are zero, too."""
+"""Replaces a zero sum in a denominator, because the numerators are then zero, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +254,8 @@ def entropic_capped(logits: Array, caps: Array | float) -> Array:
 
     It is min(caps, exp(logits - theta)). In the order of decreasing logits - ln(caps), the first k
     coordinates are at their caps, and the others are a softmax of their logits times the remaining sum. k is
-    the smallest number for which coordinate k + 1 is then below its cap. For equal caps only the largest
-    logits are sorted.
+    the smallest number for which coordinate k + 1 is below its cap. For equal caps only the largest logits
+    are sorted.
     """
     logits = np.maximum(logits, _LOWEST)
     if not isinstance(caps, np.ndarray):
@@ -304,7 +305,7 @@ def _entropic_uniform(logits: Array, cap: float) -> Array:
 
 
 def _order(v: Array, caps: Array) -> tuple[Array, int, Array]:
-    """Return the order of increasing v, the coordinate where the sums of caps reach 1, and these sums."""
+    """Return the order of increasing v, the position where the sums of caps reach 1, and these sums."""
     order = np.argsort(v, kind="stable")
     filled = np.cumsum(caps[order])
     last = min(int(np.searchsorted(filled, 1.0)), v.shape[0] - 1)
