@@ -44,7 +44,7 @@ class Column:
 class HypothesisMatrix:
     """A weak learner whose hypotheses are the columns of X: h_j(x_i) = x_ij in [-1, 1].
 
-    It is for outputs that were computed before, for example opinions of experts or predictions of
+    Use it for outputs that are already computed, for example opinions of experts or predictions of
     classifiers. The hypothesis with the largest edge is found exactly, by one transposed product:
 
         max over j of   sum_i d_i y_i x_ij,   or with `symmetric` of its absolute value.

@@ -36,8 +36,9 @@ class Pool:
     ----------
     hypotheses : list
     edge : float
-        The least edge of the best hypothesis over all queried distributions. If the learner is exact, it is
-        an upper bound of the soft margin of every ensemble; else only of ensembles of the hypotheses found.
+        The least edge of the best hypothesis over all queried distributions. If the learner is exact, this is
+        an upper bound of the soft margin of every ensemble; otherwise only of ensembles of the hypotheses
+        found.
     distribution : ndarray of shape (m,)
         The distribution with this edge.
     """
@@ -66,7 +67,7 @@ class Pool:
         earlier one is returned, and the new one is dropped.
         """
         hypothesis, margins = self.learner.best(d)
-        margins = check_values(hypothesis, margins, d.size) + 0.0  # not -0.0, as bytes are keys
+        margins = check_values(hypothesis, margins, d.size) + 0.0  # no -0.0, because bytes are keys
         edge = float(margins @ d)
         edges = np.empty(0) if self.learner.exact else self.columns @ d
         if edges.size and edges.max() >= edge:
@@ -115,9 +116,9 @@ class Projected(NamedTuple):
 class SmoothedMargin(ImagedRisk):
     """f(theta) = max over d in D of -<theta, d> - lam sum_i d_i ln(m d_i), with D the capped simplex.
 
-    Except for the entropy, which is at most ``lam ln(m / nu)``, this is minus the soft margin of an ensemble
-    with the margins theta. The gradient is -d at the maximiser d. Its Lipschitz constant is 1/lam from the
-    maximum norm to the sum norm.
+    Up to the entropy, which is at most ``lam ln(m / nu)``, f is the negative soft margin of an ensemble with
+    the margins theta. The gradient is -d at the maximiser d. The Lipschitz constant of the gradient is 1/lam,
+    from the maximum norm to the sum norm.
     """
 
     black_box = False
@@ -193,7 +194,7 @@ class HypothesisHull(FeasibleSet):
 
 @dataclass(frozen=True)
 class LPBoost:
-    """Kelley's method over the distributions: every hypothesis found is a cut, and the master is an LP.
+    """Kelley's method over the distributions: each new hypothesis is a cut, and the master is an LP.
 
     It usually takes few rounds, but for some data as many rounds as there are examples. The optimum of the LP
     is the lower bound.
@@ -354,7 +355,7 @@ class LPCorrection:
         self._solved = 0
 
     def correct(self, atoms: Array, weights: Array, run: Any) -> tuple[Array, Array] | None:
-        """Return the hypotheses that are no atoms yet, and the multipliers of the LP over all hypotheses."""
+        """Return the hypotheses that are not atoms yet, and the multipliers of the LP over all hypotheses."""
         from cutplane.proof.bound import normalised
 
         columns = self._hull.pool.columns

@@ -77,7 +77,9 @@ class Ensemble:
 
 
 def _by_columns(X: Any) -> Any:
-    """Return X as an ndarray or a CSC matrix, because these give a column without a pass over all entries."""
+    """Return X as an ndarray or a CSC matrix, because a column of these is read without a pass over all
+    entries.
+    """
     return X.tocsc() if sparse.issparse(X) else np.asarray(X)
 
 
@@ -91,8 +93,8 @@ class BoostingResult(BaseResult):
     soft_margin : float
         The mean of the nu least margins of the ensemble on the training data.
     edge : float
-        No ensemble has a larger soft margin. Unless `is_global`, this holds only for ensembles of the
-        hypotheses found.
+        An upper bound of the soft margin of every ensemble. Unless `is_global`, it is valid only for
+        ensembles of the hypotheses found.
     distribution : ndarray of shape (m,)
         The distribution of the examples at which the best hypothesis has this edge.
     margins : ndarray of shape (m,)
@@ -153,10 +155,10 @@ class BoostingResult(BaseResult):
         """Recompute the soft margin and the edge from the examples, the hypotheses and the weak learner.
 
         The lower bound is the mean of the nu least margins of the ensemble, with new predictions of its
-        hypotheses. The upper bound is the largest edge at `distribution`, which is checked to be feasible.
-        The hypotheses found and a new answer of the weak learner are compared for it. With an exact weak
-        learner, the edge bounds the soft margin of every ensemble; else of ensembles of these hypotheses
-        only. A random learner may return another hypothesis than in the run.
+        hypotheses. The upper bound is the largest edge at `distribution`, which is checked to be feasible. It
+        is the maximum over the hypotheses found and a new answer of the weak learner. If the weak learner is
+        exact, the edge bounds the soft margin of every ensemble; otherwise only of ensembles of these
+        hypotheses. A random learner may return another hypothesis than in the run.
 
         Parameters
         ----------
@@ -203,7 +205,7 @@ class BoostingResult(BaseResult):
     def _true_edge(self, problem: SoftMargin, problems: list[str]) -> float:
         d, y = self.distribution, problem.y
         feasible = CappedSimplex(1.0 / problem.nu, d.size).project(d)
-        outside = float(np.abs(d - feasible).sum())  # in the sum norm, which bounds the error of an edge
+        outside = float(np.abs(d - feasible).sum())  # the sum norm bounds the error of an edge
         if outside > _AGREEMENT:
             problems.append(f"the distribution is {outside:.3g} away from the capped simplex")
         learner = problem.weak_learner.bind(problem.X, y)

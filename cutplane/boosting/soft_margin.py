@@ -190,8 +190,8 @@ class Rounds:
         self._inner, self._weights = method.start(self.pool, problem.y.size, problem.nu, tol)
         self._best = -math.inf, np.empty(0)
         self._stages: list[Array] = []
-        self._predictions: list[Array] = []  # of each hypothesis on the validation data
-        self._errors: list[float] = []  # of the ensemble on the validation data after each round
+        self._predictions: list[Array] = []  # predictions of each hypothesis on the validation data
+        self._errors: list[float] = []  # errors on the validation data after each round
 
     @property
     def started(self) -> bool:
@@ -205,7 +205,7 @@ class Rounds:
         return inner._replace(lower=self._best[0], upper=self.pool.edge, x=self.pool.distribution, scale=1.0)
 
     def step(self) -> Turn:
-        """Do an iteration of the method, and store its ensemble if this is the best so far."""
+        """Do an iteration of the method, and store its ensemble if it is the best one so far."""
         turn = self._inner.step()
         weights = self._weights()
         weights = weights if weights.any() else np.ones(1)
@@ -236,7 +236,7 @@ class Rounds:
         )
 
     def confirm(self, stop: Stop) -> Stop:
-        """Return the stop, because the weak learner itself computed the edge."""
+        """Return the stop unchanged, because the weak learner itself computed the edge."""
         return stop
 
     def result(self, stop: Stop, history: History) -> BoostingResult:

@@ -22,16 +22,16 @@ from cutplane.pieces.validation import Array, as_signs
 from cutplane.runtime.extras import require_extra
 
 TIE = 1e-12
-"""Difference at which edges count as equal, because their rounding errors reach it."""
+"""Difference at which edges count as equal, because their rounding errors are as large."""
 _ROUNDING = 1e-9
-"""Accepted excess of a value over 1, because hypotheses are sums of rounded numbers."""
+"""Excess of a value over 1 that is accepted, because hypotheses are sums of rounded numbers."""
 
 
 class Hypothesis(Protocol):
     """A function of examples with values in [-1, 1]: sign and size are the class and the confidence."""
 
     def predict(self, X: Any) -> Array:
-        """Return the value at each row of X, shape (n,); zero abstains."""
+        """Return the value at each row of X, shape (n,); zero is an abstention."""
         ...
 
 
@@ -42,8 +42,8 @@ class EdgeOracle(Protocol):
     def exact(self) -> bool:
         """Whether `best` always returns a hypothesis with the largest edge.
 
-        If True, bounds of the soft margin hold for all hypotheses, and a run may end as OPTIMAL. If False,
-        they hold only for the hypotheses found so far, and a run ends as TARGET.
+        If True, bounds of the soft margin are valid for all hypotheses, and a run may end as OPTIMAL. If
+        False, they are valid only for the hypotheses found so far, and a run ends as TARGET.
         """
         ...
 
@@ -145,9 +145,9 @@ class SklearnLearner:
     Parameters
     ----------
     estimator : classifier of scikit-learn, or object like one
-        Has ``fit(X, y, sample_weight=...)`` and ``predict(X)``. It is not changed. In the clone, each
-        parameter ``random_state``, also of nested estimators, is set to a number computed from its value (0
-        if None) and d. Therefore the same d gives the same hypothesis. A generator as ``random_state`` is not
+        An object with ``fit(X, y, sample_weight=...)`` and ``predict(X)``, which is not changed. In the
+        clone, each parameter ``random_state``, also of nested estimators, is set to a number computed from
+        its value (0 if None) and d, so that the same d gives the same hypothesis. A generator is not
         replaced.
     confidence_rated : bool, default False
         Whether h(x) is 2 p(x) - 1 with p(x) = ``predict_proba``, the probability of +1, instead of the

@@ -24,7 +24,7 @@ def stages_of(problem: Any, variable: Any, scenarios: Sequence[Mapping[Any, Any]
     Raises
     ------
     InvalidInputError
-        If the problem is no convex minimisation that contains the variable, or a scenario is invalid.
+        If the problem is not a convex minimisation with this variable, or a scenario is invalid.
     """
     if not isinstance(problem, cp.Problem):
         raise InvalidInputError(f"ValueFunction needs a cvxpy.Problem, got {type(problem).__name__}.")
@@ -142,7 +142,7 @@ class _Affine:
         return self if same else None
 
     def numbers(self) -> tuple[Any, Array, Array, float]:
-        """Return A, b, c and d for the current values; A is the same object as long as it does not change."""
+        """Return A, b, c and d for the current values; A is the same object until it changes."""
         vector = np.ones(self._rows.shape[1])
         for parameter in self._programme.parameters:
             start = self._programme.param_id_to_col[parameter.id]
@@ -187,7 +187,7 @@ class _LinearRows:
 
 
 def _sharing(stage: Any, first: Any) -> Any:
-    """Replace the arrays of a stage that are equal to arrays of the first stage by those objects."""
+    """Replace the arrays of a stage that are equal to arrays of the first stage by the latter."""
     if type(stage) is not type(first):
         return stage
     pairs = [(field.name, getattr(first, field.name)) for field in fields(stage)]

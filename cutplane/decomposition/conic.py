@@ -19,7 +19,7 @@ from cutplane.masters.units import unit_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
-_solver: Any = clarabel  # type checkers do not find its names
+_solver: Any = clarabel  # type checkers do not find clarabel's names
 _TOLERANCES = 1e-10, 1e-8, 1e-6
 """Tolerances of Clarabel for costs scaled to about 1, tried in this order because cuts are valid for each of
 them."""
@@ -52,7 +52,9 @@ class ConicStage:
 
     @property
     def n_multipliers(self) -> int:
-        """One multiplier for each row, and the point u at which the quadratic part is linearised."""
+        """The number of rows, for their multipliers, plus the number of columns, for the linearisation point
+        u.
+        """
         return self.b.size + self.c.size
 
     @cached_property

@@ -23,13 +23,14 @@ from cutplane.sets.box import Box
 Subproblem = Callable[[Array], Any]
 
 _SENSES = {"==": (-np.inf, np.inf), "<=": (0.0, np.inf), ">=": (-np.inf, 0.0)}
-"""Bounds of the multiplier of a constraint."""
+"""Bounds of the multiplier of a constraint, by its sense."""
 _LARGE = 2.0**10
 """Size to which costs are scaled for HiGHS, because its absolute tolerance 1e-6 is then 1e-9 of the costs."""
 
 
 class LagrangianDual(Risk):
-    r"""f(u) = <b, u> - sum_k min over x_k in X_k of <c_k + A_k' u, x_k>, minus the Lagrangian dual function.
+    r"""f(u) = <b, u> - sum_k min over x_k in X_k of <c_k + A_k' u, x_k>, the negative Lagrangian dual
+    function.
 
     It is the dual of
 
@@ -49,14 +50,14 @@ class LagrangianDual(Risk):
         the objective has other terms, it returns the pair of the least value and x_k. Examples are
         `LinearSubproblem` and `CvxpySubproblem`.
     coupling : sequence of array_like or sparse matrix of shape (m, n_k), or one of shape (m, sum of n_k)
-        The A_k. A single matrix is split by the attributes ``size`` of the subproblems if they exist, else
-        into equal parts.
+        The matrices A_k. A single matrix is split by the attributes ``size`` of the subproblems if they
+        exist, otherwise into equal parts.
     rhs : array_like of shape (m,)
         The vector b.
     sense : str or sequence of m str, default "=="
         The sense of the coupling constraints, "==", "<=" or ">=", which determines the signs of u.
     costs : sequence of array_like of shape (n_k,), optional
-        The c_k, if the subproblems do not contain costs.
+        The vectors c_k, if the subproblems do not contain costs.
 
     Attributes
     ----------

@@ -20,20 +20,20 @@ from cutplane.pieces.validation import Array
 T = TypeVar("T")
 
 _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
-"""Columns of the fields of a line in the fixed format, because names may contain blanks in it."""
+"""Columns of the fields of a line in the fixed format, needed because names may contain blanks in it."""
 _INFINITE = 1e20
-"""Absolute value from which a bound is infinite, because MPS files contain 1e20 or 1e30 instead of inf."""
+"""Absolute value from which a bound is infinite, because MPS files write inf as 1e20 or 1e30."""
 _LARGEST = 1e15
 """Absolute value from which other numbers are refused, because HiGHS accepts no such coefficients."""
 _SENSES = {"MIN": 1.0, "MINIMIZE": 1.0, "MINIMISE": 1.0, "MAX": -1.0, "MAXIMIZE": -1.0, "MAXIMISE": -1.0}
 _INTEGER = "BV", "LI", "UI"
 _SEMICONTINUOUS = "SC", "SI"
 _BOUNDS = {"FR": (-math.inf, math.inf), "BV": (0.0, 1.0), "MI": (-math.inf, None), "PL": (None, math.inf)}
-"""The lower and the upper bound of bound types without a number."""
+"""The lower and the upper bound for the bound types without a number."""
 
 
 class MpsLine(NamedTuple):
-    """The words of a line of a file; a line is not indented if it begins a section."""
+    """The words of a line of a file; a line without indentation begins a section."""
 
     file: Lines
     number: int
@@ -142,7 +142,7 @@ class LinearProgramme:
     sign : float
         1 for a minimisation, -1 for a maximisation.
     unused : list of str
-        Further rows of type N, which are no constraints.
+        Further rows of type N, which are not constraints.
     """
 
     rows: dict[str, int]
@@ -172,17 +172,17 @@ class MpsReader:
     def __init__(self, relax: bool):
         self.relax = relax
         self.sign: float | None = None
-        self.kinds: dict[str, str] = {}  # of rows: N, L, G, E
+        self.kinds: dict[str, str] = {}  # types of rows: N, L, G, E
         self.columns: dict[str, int] = {}
         self.integer: dict[str, MpsLine] = {}
         self.within = False  # columns between the markers INTORG and INTEND
         self.last = ""  # the column of the last line
-        self.entries: dict[tuple[str, str], float] = {}  # by row and column
+        self.entries: dict[tuple[str, str], float] = {}  # entries by row and column
         self.sides: dict[str, float] = {}
         self.ranges: dict[str, float] = {}
-        self.bounds: dict[tuple[str, bool], float] = {}  # by column, and whether it is the upper bound
+        self.bounds: dict[tuple[str, bool], float] = {}  # bounds by column, and whether it is the upper bound
         self.bounded: dict[str, MpsLine] = {}
-        self.sets: dict[str, str] = {}  # the name of the right-hand side, the ranges, the bounds
+        self.sets: dict[str, str] = {}  # names of the right-hand side, the ranges and the bounds
 
     def read(self, lines: Iterator[MpsLine]) -> LinearProgramme:
         """Return the programme."""

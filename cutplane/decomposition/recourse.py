@@ -19,15 +19,15 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 _ENTRIES = 50_000
-"""Largest number of entries of the stored dense inverses, because a product with more takes a quarter of the
-0.2 ms that HiGHS needs to confirm an optimal basis."""
+"""Largest number of entries of the stored dense inverses, because a product with more entries takes a quarter
+of the 0.2 ms that HiGHS needs to confirm an optimal basis."""
 _SHARE = 4
-"""Attempts per success up to which stored bases are tried, because an attempt costs a quarter of a linear
-programme."""
+"""Number of attempts per success up to which stored bases are tried, because an attempt costs a quarter of a
+linear programme."""
 _FIRST = 100
-"""Attempts before the success rate is considered, because the first bases must be collected."""
+"""Number of attempts before the success rate is considered, because the first bases must be collected."""
 _TIGHT = 1e-9
-"""Accepted violation of a solution, because HiGHS has this tolerance."""
+"""Violation of a solution that is accepted, because HiGHS has this tolerance."""
 
 
 class LinearRecourse:
@@ -136,7 +136,7 @@ class KnownBases:
         return self._room > 0 and self._attempts <= _FIRST + _SHARE * self._successes
 
     def fit(self, stage: LinearStage) -> bool:
-        """Return whether a stage has this matrix, costs and bounds."""
+        """Return whether a stage has the matrix, costs and bounds of these bases."""
         return all(mine is its for mine, its in zip(self._shared, _shared(stage), strict=True))
 
     def solve(self, stage: LinearStage, form: LinearForm, x: Array) -> SolvedStage | None:

@@ -27,11 +27,12 @@ _HEADS = {
     "BLOCKS": ("BL", 4, "a block, a period and a probability"),
     "SCENARIOS": ("SC", 5, "a name, its parent, a probability and a period"),
 }
-"""The first word and the number of words of lines that begin an outcome, and their other words."""
+"""The first word and the number of words of the lines that begin an outcome, and their other words."""
 _DIGITS = 1e-3
-"""Accepted error of a sum of probabilities, because files round them to a few digits."""
+"""Error of a sum of probabilities that is accepted, because files round them to a few digits."""
 _EXACT = 1e-9
-"""Error of a sum of probabilities without a warning, because binary numbers have such errors."""
+"""Error of a sum of probabilities up to which no warning is given, because binary numbers have such
+errors."""
 
 
 def read_smps(

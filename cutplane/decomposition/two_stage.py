@@ -24,7 +24,7 @@ Entries = dict[tuple[str, str], float]
 _MANY = 100_000
 """Largest number of scenarios that are enumerated, because more take minutes and gigabytes."""
 _ROUNDING = 1e-9
-"""Accepted error of a sum of probabilities, because up to some millions of them are rounded."""
+"""Error of a sum of probabilities that is accepted, because up to some millions of them are rounded."""
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ class ValueFunction(OnDemandRisk):
 
         def cuts() -> Iterator[tuple[Array, float]]:
             for number, (stage, one) in enumerate(zip(self.stages, solved, strict=True)):
-                slope, offset = stage.cut(one.multipliers)  # may exceed the value of a relaxed stage
+                slope, offset = stage.cut(one.multipliers)  # this may exceed the value of a relaxed stage
                 worth[number] = max(one.value, float(slope @ x) + offset)
                 yield slope, offset
 
@@ -262,4 +262,4 @@ class ValueFunction(OnDemandRisk):
 
 
 def _nowhere(x: Array) -> None:
-    """Propose no point of the domain, because the best point found is as good as one on the boundary."""
+    """Propose no point of the domain, because the best point is as good as a point on the boundary."""

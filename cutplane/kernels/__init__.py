@@ -86,7 +86,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import machines when they are first used, because their compiled loops need numba."""
+    """Import machines on first use, because their compiled loops need numba."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -20,12 +20,14 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 _SMALL = 1 << 22
-"""Entries of a matrix up to which all of them are checked for symmetry, because reading them is cheap; larger
-matrices are sampled."""
+"""Number of entries of a matrix up to which symmetry is checked for all, because reading them is cheap;
+larger matrices are sampled."""
 _SAMPLE = 1000
-"""Pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong pairs."""
+"""Number of pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong
+pairs."""
 _WHOLE = 128
-"""Rows of a matrix up to which its whole spectrum is tested, because the test then needs little memory."""
+"""Number of rows of a matrix up to which its whole spectrum is tested, because the test then needs little
+memory."""
 
 BankParts = tuple[FactoredKernels, SymmetricMatrices]
 """The kernels stored as factors, and the kernels stored as matrices."""
@@ -112,7 +114,7 @@ class Bank(ABC):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the stored kernels in bytes, without the given data."""
+        """Memory of the stored kernels in bytes, without the user's data."""
         return sum(part.n_bytes for part in self.parts)
 
     def weighted_sum(self, weights: Array) -> Array:
@@ -206,7 +208,7 @@ class Bank(ABC):
         Parameters
         ----------
         indices : array_like of int, or of bool of shape (n_kernels,)
-            At least one, none twice.
+            At least one, without repetition.
         """
         chosen = np.asarray(indices)
         try:
@@ -245,7 +247,7 @@ class Bank(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrecomputedKernels(Bank):
-    """Kernel matrices K_1, ..., K_n of shape (m, m), as they are.
+    """Given kernel matrices K_1, ..., K_n of shape (m, m).
 
     The matrices are neither copied nor read at once. They may therefore be memory-mapped arrays that are
     larger than the memory. Each pass reads one triangle of each matrix: the lower one, or the upper one if
@@ -274,9 +276,9 @@ class PrecomputedKernels(Bank):
 
     Notes
     -----
-    The tests may miss negative eigenvalues of a large matrix. Problems with such a bank are not convex, and
-    their bounds do not hold. If in doubt, add a multiple of the identity, or set the negative eigenvalues to
-    zero.
+    The tests may miss negative eigenvalues of a large matrix. Problems with such a matrix are not convex, and
+    their bounds are not valid. If in doubt, add a multiple of the identity, or set the negative eigenvalues
+    to zero.
 
     Examples
     --------
@@ -390,7 +392,7 @@ def as_bank(kernels: Any) -> Bank:
     Raises
     ------
     InvalidInputError
-        If it is none of these.
+        If `kernels` is none of these.
 
     Examples
     --------

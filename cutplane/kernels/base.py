@@ -16,20 +16,20 @@ from cutplane.pieces.validation import Array, as_positive
 from cutplane.risks.matrix import as_matrix
 
 _SHOWN = 4
-"""Columns listed in a kernel's name at most, because names are used as headings."""
+"""Largest number of columns listed in a kernel's name, because names are used as headings."""
 _FEW = 100
-"""A factor with at most this many columns is used even if the kernel reads fewer columns of the data, because
+"""Number of columns up to which a factor is used even if the kernel reads fewer columns of the data, because
 a product of this length costs as much as one exponential."""
 
 _TILE = 64
-"""Rows of a diagonal block, because a function of two matrices computes whole blocks although only their
-diagonals are needed."""
+"""Number of rows of a diagonal block, because whole blocks are computed although only their diagonals are
+needed."""
 
 Features = int | tuple[int, ...] | None
 
 
 class ProductForm(NamedTuple):
-    """k(a_i, b_j) = finish(<left_i, right_j>): a matrix product, and an entrywise function of it in place."""
+    """k(a_i, b_j) = finish(<left_i, right_j>): a matrix product, then an entrywise function in place."""
 
     left: Any
     right: Any
@@ -304,7 +304,9 @@ class FunctionKernel(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """Convert a kernel, "precomputed" or a function to a kernel, or raise `InvalidInputError`."""
+    """Convert a kernel, "precomputed" or a function to a kernel; raise `InvalidInputError` for anything
+    else.
+    """
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str) and kernel == "precomputed":
@@ -319,7 +321,9 @@ def as_kernel(kernel: Any) -> Kernel:
 
 
 def as_features(features: Any) -> Features:
-    """Return None, a column number or a tuple of different ones, or raise `InvalidInputError`."""
+    """Return None, a column number or a tuple of different ones; raise `InvalidInputError` for anything
+    else.
+    """
     if features is None:
         return None
     single = _is_index(features)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _SLICE = 40_000_000
-"""Matrix entries read by the steps of one iteration, because this takes some hundredths of a second."""
+"""Number of matrix entries read by the steps of one iteration, because this takes some hundredths of a
+second."""
 _SHARE = 0.9
 """Fraction of the tolerance at which the steps stop, because the updated slopes have rounding errors."""
 
@@ -36,8 +37,7 @@ class DecompositionState:
     descent : Descent
     lam : float
     since, pause : int
-        Steps since the bounds were last certified, and the number of steps after which they are certified
-        next.
+        Number of steps since the last certificate, and until the next one.
     certified : float
         The least certified gap.
     """
@@ -101,7 +101,7 @@ class Decomposition(Method):
         return form_of(problem, self.name)
 
     def multipliers(self, risk: Any, a: Array, lam: float) -> Array:
-        """Return the multipliers of the examples that belong to coefficients of the dual."""
+        """Return the multipliers of the examples for coefficients of the dual."""
         return multipliers(risk, -lam * a)
 
     def start(self, run: Run) -> DecompositionState:
@@ -147,8 +147,8 @@ class NuDecomposition(Decomposition):
 
     The coefficients are a = sum_s a_s. Each term of a `NuRisk` has one vector a_s >= 0 or a_s <= 0 with
     bounds and a fixed sum of absolute values, nu / (2 lam). A step raises one coefficient and lowers another
-    one of the same term. It takes the term that violates the optimality conditions more. Otherwise the method
-    is `Decomposition`.
+    one of the same term. It is taken in the term with the larger violation of the optimality conditions.
+    Otherwise the method is `Decomposition`.
 
     Raises
     ------

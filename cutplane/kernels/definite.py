@@ -1,7 +1,7 @@
 """Tests whether a matrix is a kernel matrix: symmetric, and positive semidefinite up to rounding.
 
 Matrices of up to 512 rows are tested as a whole. For larger matrices, principal blocks and the least Ritz
-value of some Lanczos steps are tested. A failed test proves that the matrix is no kernel matrix. A passed
+value of some Lanczos steps are tested. A failed test proves that the matrix is not a kernel matrix. A passed
 test does not exclude negative eigenvalues that are small relative to the largest eigenvalue.
 """
 
@@ -17,12 +17,13 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
 _WHOLE = 512
-"""Rows of a matrix up to which it is tested as a whole, because factorising it takes some milliseconds."""
+"""Number of rows up to which a matrix is tested as a whole, because factorising it takes some
+milliseconds."""
 _BLOCKS, _BLOCK = 3, 128
-"""Number of principal blocks tested in a larger matrix, and their rows, because most indefinite kernels have
-an indefinite block of this size."""
+"""Number of principal blocks tested in a larger matrix, and of their rows, because most indefinite kernels
+have an indefinite block of this size."""
 _STEPS = 20
-"""Lanczos steps, because an extreme eigenvalue is then accurate to about one percent."""
+"""Number of Lanczos steps, because an extreme eigenvalue is then accurate to about one percent."""
 ASYMMETRY = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 """Allowed difference of K_ij and K_ji relative to the largest diagonal entry, because the two may be summed
 in different orders."""

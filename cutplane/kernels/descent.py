@@ -18,11 +18,12 @@ _EPS = 2.0**-52
 """Relative rounding error of a sum, because products with K are in double precision."""
 _ROUNDING = 4.0 * _EPS
 """Violation of the optimality conditions at which the steps end, relative to the terms of a slope, because
-rounding errors reach it."""
+rounding errors are as large."""
 _FLOOR = 1e-12
-"""Least curvature relative to the diagonal, because rounding errors of a zero curvature reach it."""
+"""Least curvature relative to the diagonal, because the rounding error of a zero curvature is as large."""
 _SLICE = 40_000_000
-"""Matrix entries read between two tests of the gap, because this takes some hundredths of a second."""
+"""Number of matrix entries read between two tests of the gap, because this takes some hundredths of a
+second."""
 _MOST_STEPS = 10_000_000
 """Largest number of steps, plus 1000 for each example, because a problem that needs more is too
 ill-conditioned."""
@@ -54,7 +55,7 @@ _SHIFT = 1e-12
 """Multiple of the identity added to a singular matrix, relative to its diagonal, because rounding errors have
 this size."""
 _BALANCE = 1e-14
-"""Accepted error of a sum relative to its terms, because it has rounding errors."""
+"""Error of a sum, relative to its terms, that is accepted, because sums have rounding errors."""
 _CORRECTIONS = 4
 """Largest number of corrections of a shift, because each is exact up to rounding."""
 
@@ -225,7 +226,7 @@ class Descent:
         return np.union1d(largest(up, half, -least), largest(down, half, -most)), most + least
 
     def _leave_out(self, accuracy: float) -> bool:
-        """If it saves time, step on the active coefficients alone until their part of the gap is small."""
+        """Step on the active coefficients alone until their part of the gap is small, if this saves time."""
         m = self.a.size
         spent = self.on_all * self.trust
         if self.b.size > 1 or not may_be_worth_it(spent):
@@ -298,12 +299,14 @@ class Descent:
             )
 
     def set_slopes(self) -> None:
-        """Set the values that g must exceed for a coefficient to rise, and fall below for it to fall."""
+        """Set the value that g must exceed for a coefficient to rise, and the value below which it falls."""
         form = self.form
         set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
 
     def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
-        """Do some steps; return the decrease of the dual, and whether no violation exceeds the tolerance."""
+        """Do at most `most` steps; return the decrease of the dual, and whether violations are in
+        tolerance.
+        """
         form, rows = self.form, self.rows
         steps = pair_steps if form.sums else single_steps
         total, remaining = 0.0, most
@@ -432,12 +435,12 @@ class Descent:
 
 
 def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> Array:
-    """Return the indices of the coefficients that a step may change, such as all strictly within their
+    """Return the indices of the coefficients that a step may change, for example all strictly within their
     bounds.
 
     With an intercept, a step raises one coefficient and lowers another, and helps if the first gains more
-    than the second costs. For the other coefficients there is no partner with which this holds, as long as no
-    violation of the optimality conditions grows. This is a heuristic, because violations may grow.
+    than the second costs. The other coefficients have no partner for such a step, as long as no violation of
+    the optimality conditions grows. This is a heuristic, because violations may grow.
 
     References
     ----------
@@ -452,7 +455,7 @@ def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> A
 
 
 def worth_leaving_out(active: int, m: int, spent: float) -> bool:
-    """Return whether steps on the active coefficients alone would already have saved their overhead.
+    """Return whether steps on the active coefficients alone would have saved more time than their overhead.
 
     The overhead is a copy of their part of the matrix, and afterwards the slopes of the other coefficients.
     """

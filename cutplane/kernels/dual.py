@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _ROUNDING = 1e-12
-"""Relative difference at which two sums of losses count as equal, because their rounding errors reach it."""
+"""Relative difference at which two sums of losses count as equal, because their rounding errors are as
+large."""
 _FAR = 30.0
 """Prediction at which a smooth loss such as the logistic loss almost has its extreme slopes, because exp(-30)
 is negligible."""
@@ -80,7 +81,9 @@ class DualForm:
         return float(total + self.tube * np.abs(a).sum() if self.tube else total)
 
     def maximisers(self, residuals: Array) -> Array:
-        """Return the a that attain the maxima in the losses, -C_i times a slope; residuals = linear - t."""
+        """Return the a that attain the maxima in the losses, -C_i times a slope, with residuals = linear -
+        t.
+        """
         beyond = np.sign(residuals) * np.maximum(0.0, np.abs(residuals) - self.tube)
         if self.curved:
             return np.clip(beyond / self.ridge, self.lower, self.upper)
@@ -184,7 +187,7 @@ def multipliers(risk: Any, p: Array) -> Array:
 def machine_of(
     problem: Declaration, method: str, remedy: str, kind: Capability = Capability.KERNEL_PREDICTOR
 ) -> tuple[Any, float]:
-    """Return the risk of a kernel machine and the weight of its norm, or raise."""
+    """Return the risk of a kernel machine and the weight of its norm; raise an error for another problem."""
     require(problem.risk, kind, method, remedy)
     risk: Any = ask(problem.risk, kind)
     found = ask(problem.active_regularizer, Capability.KERNEL_NORM)

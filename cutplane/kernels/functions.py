@@ -1,4 +1,4 @@
-"""The usual kernels, and a bank of them for each feature."""
+"""The usual kernels, and banks of kernels for each feature."""
 
 from __future__ import annotations
 

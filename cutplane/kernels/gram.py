@@ -18,11 +18,12 @@ from cutplane.risks.matrix import as_matrix
 from cutplane.runtime.threads import run_chunks
 
 _TILE = 1 << 17
-"""Entries of a block, because a block then stays in the second-level cache."""
+"""Number of entries of a block, because a block then stays in the second-level cache."""
 _STREAM = 256
-"""Rows computed at a time for a product, because this many reach full speed and need little memory."""
+"""Number of rows computed at a time for a product, because so many reach full speed and need little
+memory."""
 _REMEMBERED = 4
-"""Number of stored products, because a step needs the products of its two end points and of two slopes."""
+"""Number of stored products, because a step needs the products of both end points and of two slopes."""
 _DIGITS = 1e-13
 """Relative difference up to which a vector counts as a multiple of another, because rounding errors of
 products have this size."""
@@ -30,7 +31,7 @@ _ROUNDINGS = 4.0
 """Factor of n eps ||K|| ||p|| that bounds the error of a product K p and of omitted eigenvalues, because both
 are sums of n terms."""
 _WHOLE = 3000
-"""Rows of a matrix up to which eigenvectors are computed, because this takes seconds."""
+"""Number of rows of a matrix up to which eigenvectors are computed, because this takes seconds."""
 
 
 class Gram(BlockSource):
@@ -246,7 +247,7 @@ class Gram(BlockSource):
 
 
 def _ratio(a: Array, b: Array, digits: float) -> float | None:
-    """Return the number t with a = t b up to a relative error of the largest entry; None if there is none."""
+    """Return the t with a = t b up to a relative error of the largest entry; None if there is none."""
     peak = int(np.abs(b).argmax())
     if b[peak] == 0.0:
         return None

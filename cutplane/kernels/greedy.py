@@ -23,13 +23,13 @@ _GROWTH = 1.4
 ..."""
 _DEPENDENT = 1e-10
 """Squared distance of a function from the span of the basis, relative to its squared norm, that counts as
-zero, because the residual has rounding errors."""
+zero, because it has rounding errors."""
 _STEPS, _ENOUGH = 30, 1e-8
-"""Largest number of Newton steps of a refit, and the predicted relative decrease of the objective at which it
-ends, because the basis still changes."""
+"""Largest number of Newton steps of a refit, and the predicted relative decrease at which it ends; not more,
+because the basis still changes."""
 _SHARE, _FAR = 0.25, 4.0
-"""Fraction of the predicted decrease at which a step is accepted without a line search, because a search
-costs a few evaluations; and the longest step of a search."""
+"""Share of the predicted decrease at which a step is accepted without a line search, because a search costs a
+few evaluations; and the longest step of a search."""
 _RIDGE = 1e-12
 """Least curvature of the intercept relative to the weights, because all second derivatives may be zero."""
 
@@ -41,7 +41,7 @@ class GreedyBasis:
     Attributes
     ----------
     examples : ndarray of shape (d,)
-        The j.
+        The indices j.
     features : ndarray of shape (m, d)
         Values at the examples of orthonormal functions that span the same space. A function with weights w
         has the squared norm ||w||^2, and the first k features span the space of the first k examples.

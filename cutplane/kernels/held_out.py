@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 """Distance to a bound, relative to the largest coefficient, that counts as zero, because solutions are
 inexact."""
 _CHUNK = 256
-"""Examples of a block, because a matrix product of this size reaches full speed."""
+"""Number of examples in a block, because a matrix product of this size reaches full speed."""
 
 
 def leave_one_out(result: Any) -> Array:
@@ -159,7 +159,7 @@ def xi_alpha(result: Any) -> Array:
 
 
 def _machine_of(result: Any, name: str) -> tuple[KernelRisk, DualForm]:
-    """Return the risk and the dual form of the kernel machine that a result solves, or raise."""
+    """Return the risk and the dual form of the kernel machine of a result, or raise an error."""
     if not isinstance(result, Result) or result.certificate.problem is None:
         raise InvalidInputError(
             f"{name} needs the Result of a solve with its problem, got {type(result).__name__}; pass the "

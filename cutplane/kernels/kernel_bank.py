@@ -34,13 +34,13 @@ from cutplane.runtime.threads import run_chunks
 _ROUNDING = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-7}
 """Fraction of each K_ii that a factor may omit, because rounding to this type causes errors of this size."""
 _KEPT_COLUMNS = 64
-"""Selections of columns that are cached while the kernels are computed, because kernels of the same feature
-follow one another."""
+"""Number of selections of columns that are cached while kernels are computed, because kernels of one feature
+follow each other."""
 _FIRST_LOOK = 16
 """Number of columns after which the rank is estimated, because fewer residuals show no trend."""
 _NEGLIGIBLE = 1e-13
-"""Fraction of k(x, x) below which diagonal entries count as zero after centring, because rounding errors
-reach it."""
+"""Share of k(x, x) below which diagonal entries count as zero after centring, because rounding errors are as
+large."""
 
 NAMES = ("trace", "diagonal", "center")
 
@@ -333,7 +333,7 @@ class KernelValues:
 
 
 def cheapest_form(kernel: Kernel, A: Any, tol: float) -> KernelFactor | KernelValues:
-    """Return the kernel as a factor with at most m / 4 columns (16 for few examples), else as values."""
+    """Return the kernel as a factor with at most m / 4 columns (16 for few examples), otherwise as values."""
     m = A.shape[0]
     diagonal = kernel.finite(kernel.evaluate_diagonal(A))
     cap = max(m // 4, min(m, 16))
@@ -352,8 +352,8 @@ def low_rank_factor(
 ) -> Array | None:
     """Return F with K - F F' positive semidefinite and K_ii - |F_i|^2 <= tol * K_ii for each i, or None.
 
-    Pivoted Cholesky decomposition: the next pivot is the example with the largest residual (K_ii - |F_i|^2) /
-    K_ii. The residual is relative because examples with small K_ii then are as accurate as others.
+    In this pivoted Cholesky decomposition, the next pivot is the example with the largest residual (K_ii -
+    |F_i|^2) / K_ii. Relative residuals are used because all examples are then equally accurate.
     """
     residual = diagonal.astype(np.float64)
     inverses = np.divide(1.0, residual, out=np.zeros_like(residual), where=residual > 0.0)

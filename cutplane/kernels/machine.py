@@ -73,14 +73,15 @@ class KernelMachine:
     C : float
         The weight of the losses; greater than 0.
     intercept : bool, default True
-        Whether there is an intercept b, which is not regularised; else b = 0.
+        Whether there is an intercept b, which is not regularised; otherwise b = 0.
     cache_bytes : int, default 200 MiB
-        The memory for rows if an object computes the rows of the matrix.
+        The memory for rows, if they are computed by an object.
 
     Raises
     ------
     InvalidInputError
-        If the dual of the loss is no quadratic programme, the loss refuses the targets, or C is not positive.
+        If the dual of the loss is not a quadratic programme, the loss refuses the targets, or C is not
+        positive.
 
     Notes
     -----
@@ -192,7 +193,7 @@ class KernelMachine:
         return self.form.conjugates(a) if inside else math.inf
 
     def primal(self, norm2: float, predictions: Array) -> tuple[float, float]:
-        """Return the least of norm2 / 2 + C sum_i l(predictions_i + b, y_i) over b, and that b."""
+        """Return the minimum of norm2 / 2 + C sum_i l(predictions_i + b, y_i) over b, and its b."""
         form, b = self.form, 0.0
         residuals = self.y - predictions
         if self.intercept:

@@ -18,14 +18,14 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 SLAB = 1 << 22
-"""Numbers in one array of factors, because filling it copies all of them."""
+"""Number of entries in one array of factors, because filling the array copies all of them."""
 BATCH = 512
-"""Columns of one product F F', because a product of this size reaches full speed."""
+"""Number of columns of one product F F', because a product of this size reaches full speed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """The columns of some factors, stored as rows of one array, and the index of the kernel of each."""
+    """The columns of some factors, as rows of one array, and the index of the kernel of each column."""
 
     data: Data
     owners: Array
@@ -38,7 +38,9 @@ class Slab:
 
 @dataclass(frozen=True, eq=False)
 class FactoredKernels:
-    """The kernels with a factor, K_k = F_k F_k', among n kernels. All passes treat the others as zero."""
+    """The kernels with a factor, K_k = F_k F_k', among n kernels; the passes treat the other kernels as
+    zero.
+    """
 
     m: int
     n_kernels: int
@@ -111,7 +113,7 @@ class FactoredKernels:
         syrk: Any = get_blas_funcs("syrk", dtype=np.float64)
 
         def add(batch: list[Array], sign: float) -> None:
-            if batch:  # the upper triangle in Fortran order is the lower one in C order
+            if batch:  # the upper triangle in Fortran order is the lower triangle in C order
                 syrk(sign, np.concatenate(batch).T, beta=1.0, c=out.T, overwrite_c=1)
 
         for sign in (1.0, -1.0):
@@ -181,7 +183,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KeptPanels:
-    """A matrix stored as panels, little more than its lower triangle; the keys are their first rows."""
+    """A matrix stored as panels, which have little more entries than its lower triangle; keys are first
+    rows.
+    """
 
     panels: dict[int, Array]
 
@@ -213,7 +217,7 @@ class KeptPanels:
 
 @dataclass(frozen=True, eq=False)
 class GivenMatrix:
-    """A matrix that the user gave, which is not copied."""
+    """A user's matrix, which is not copied."""
 
     matrix: Array
     n_bytes = 0
@@ -229,7 +233,7 @@ class GivenMatrix:
         return self.matrix.diagonal().astype(np.float64)
 
     def panel(self, first: int, stop: int) -> Array:
-        """Return rows, or columns if these are contiguous; a copy only if the memory layout requires it."""
+        """Return rows, or columns if these are contiguous; copied only if the memory layout requires it."""
         whole, rows = self._rows, self._rows[first:stop]
         if whole.flags.c_contiguous and whole.flags.aligned and whole.dtype.isnative:
             return rows

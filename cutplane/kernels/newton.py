@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _FIRST = 10
-"""Conjugate gradient steps in the first iteration, because the authors found this number sufficient."""
+"""Number of conjugate gradient steps in the first iteration, because the authors found it sufficient."""
 _LOOSE, _TIGHT = 0.1, 1e-12
 """Relative residual at which conjugate gradients end, before and after the set of examples with a positive
 second derivative has settled, because an exact solution of a wrong model is useless."""
 _LEAST = 1e-3
 """Damping below which it is set to zero, because it then hardly changes the model."""
 _SETTLED = 0.01
-"""Fraction of the examples whose second derivatives may still change in a settled set, because few examples
+"""Share of the examples whose second derivatives may still change in a settled set, because few examples
 hardly change the model."""
 _NOTHING = 1e-100
 """Entries below this fraction of the diagonal are set to zero, because their products are subnormal numbers,
@@ -214,7 +214,7 @@ class FiniteNewton(Method):
 
 
 def _best_share(form: SmoothForm, start: Point, end: Point) -> float:
-    """Return the optimal step length from `start` towards `end`; 1 if this is optimal up to rounding."""
+    """Return the optimal step length from `start` towards `end`; 1 if 1 is optimal up to rounding."""
     n = form.risk.gram.n
     bias = (start.x[n], end.x[n]) if form.risk.intercept else (0.0, 0.0)
     z0, z1 = np.asarray(start.image), np.asarray(end.image)

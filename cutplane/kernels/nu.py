@@ -1,4 +1,4 @@
-"""Nu-forms of kernel machines: the margin is a variable, the fraction of examples beyond it is given."""
+"""Nu-forms of kernel machines: the margin is a variable, and the share of examples beyond it is given."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ class NuRisk(KernelExpansion):
         return sum(terms)
 
     def _short(self, z: Array) -> Array:
-        """Return by how much each prediction violates its margin; negative if it does not."""
+        """Return the violation of the margin by each prediction; negative if there is none."""
         m = self.gram.n
         return self._signs * (self.goals[self._rows] - z[self._rows] - z[m + self._sides])
 

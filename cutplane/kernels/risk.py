@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cutplane.sets.base import FeasibleSet
 
 _BLOCK = 1 << 18
-"""Entries of a block of kernel values, because a block then stays in the second-level cache."""
+"""Number of entries of a block of kernel values, because a block then stays in the second-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,9 @@ class KernelFunction:
 class SquaredNorm(Regularizer):
     """g(a, b) = lam/2 ||sum_j a_j k(x_j, .)||^2 = lam/2 a'K a; intercepts b are free.
 
-    `KernelRisk.squared_norm` creates it, because both share one kernel matrix. With up to 3000 examples its
-    conjugate is computed at any slope K p; with more, only at slopes of the risk, because K p was stored with
-    its p.
+    `KernelRisk.squared_norm` creates it, because both share one kernel matrix. With up to 3000 examples, its
+    conjugate is computed at any slope K p; with more, only at slopes of the risk, because K p and p are
+    stored.
 
     Parameters
     ----------
@@ -135,7 +135,9 @@ class SquaredNorm(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless v = (K p, 0), p found."""
+        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless a p with v = (K p, 0) is
+        found.
+        """
         if self.lam == 0.0:
             return minimise_linear(v, feasible_set)
         if not is_whole_space(feasible_set, v.shape[0]):
@@ -185,7 +187,7 @@ class KernelExpansion(ImagedRisk):
 
     @abstractmethod
     def _methods(self) -> tuple[Method, ...]:
-        """Return the methods for this risk with its norm, the fastest first."""
+        """Return the methods for this risk with its norm, the fastest one first."""
 
     def restricted(self, chosen: Array) -> Self:
         """Return the risk of some of the examples; it reuses the kernel matrix if all of it is cached."""

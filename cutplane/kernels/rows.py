@@ -19,12 +19,12 @@ CACHE_BYTES = 200 * 2**20
 """Default memory for rows, because LIBSVM has the same default."""
 _WORTH_A_THREAD = 2**20
 """Least number of multiplications per thread, because starting a thread takes as long as some hundred
-thousand of them."""
+thousand."""
 _MOST = 64
 """Largest number of rows computed ahead, because a matrix product of this size reaches full speed."""
 _CHUNK = 256
-"""Rows computed at a time for a product if they do not fit the cache, because this many reach full speed and
-need little memory."""
+"""Number of rows computed at a time for a product if they do not fit into the cache, because so many reach
+full speed and need little memory."""
 _FETCH = 30_000
 """Fixed cost of a fetch, in entries of K that could be computed in the same time, because a fetch is
 interpreted."""
@@ -224,7 +224,7 @@ class CachedRows(KernelRows):
         chosen, m = np.array([i]), self.where.size
         self.fetches += 1
         remaining = (m - self.filled) * m if self.slots.shape[0] == m else np.inf
-        if self.fetches * _FETCH >= remaining:  # all cost at most as much as the fetches so far
+        if self.fetches * _FETCH >= remaining:  # if all cost at most as much as the fetches so far
             chosen = np.flatnonzero(self.where < 0)
         elif likely is not None:
             last = self.used[self._last]
@@ -252,7 +252,7 @@ class CachedRows(KernelRows):
                 self.source.rows(missing, self.slots[slots[0] : slots[-1] + 1])
             else:
                 self.slots[slots] = self.source.rows(missing)
-        except BaseException:  # for example a deadline; the slots stay empty
+        except BaseException:  # for example at a deadline; the slots stay empty
             self.filled = filled
             raise
         self.owner[slots], self.where[missing] = missing, slots

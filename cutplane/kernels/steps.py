@@ -25,7 +25,7 @@ from cutplane.runtime.compiling import SUMS, routine
 _SELECT = ("nnan", "nsz")
 _FLAGS = frozenset({"contract", "nnan", "nsz"})
 _BLOCK = 1024
-"""Entries of a block, because five arrays of this size stay in the first-level cache."""
+"""Number of entries of a block, because five arrays of this size stay in the first-level cache."""
 _TIE = 1.0 - 1e-12
 """Share of the largest gain at which an index is accepted, because the second computation of the gain may
 round differently."""

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `PathTracking` when it is needed, because it imports this package."""
+    """Import `PathTracking` on first use, because it imports this package."""
     if name != "PathTracking":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from cutplane.tracking.methods import PathTracking

@@ -1,8 +1,8 @@
 """Columns of the data, and the passes over one column that coordinate descent compiles.
 
 `columns` is a tuple: an array whose rows are the columns of the data, or data, indices and indptr of CSC.
-Passes are compiled for each layout, because numba counts references to all parts of a tuple in each call.
-Column -1 stands for ones. Without compilation, passes are calls of numpy.
+Each layout has separate passes, because numba counts references to all parts of a tuple in each call. Column
+-1 is a column of ones. Without compilation, passes call numpy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _INLINE: Any = {"error_model": "numpy", "fastmath": set(SUMS), "forceinline": Tr
 class DataColumns:
     """The columns `which` of the data; -1 stands for a column of ones.
 
-    CSC and arrays with contiguous columns are used without a copy; the columns of other arrays are copied
-    together, and CSR is converted once.
+    CSC and arrays with contiguous columns are not copied; the columns of other arrays are copied into one
+    array, and CSR is converted once.
     """
 
     def __init__(self, data: Data, which: Array):
@@ -49,7 +49,7 @@ class DataColumns:
         self.arrays = parts_of(self._chosen)
 
     def slopes(self, d: Array, r: Array) -> tuple[Array, Array]:
-        """Return the products of the columns with r, and of their squares with d."""
+        """Return the products of the columns with r, and of the squared columns with d."""
         slopes, bends = np.empty(self.which.size), np.empty(self.which.size)
         _products(self.arrays, self.which, d, r, slopes, bends)
         return slopes, bends
@@ -150,7 +150,7 @@ def add(columns, j, step, d, r):
 
 
 def put(source, target):
-    """Copy a vector; numba takes seconds to compile the assignment to a slice."""
+    """Copy a vector by a loop, because numba takes seconds to compile an assignment to a slice."""
     target[:] = source
 
 

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _INNER = 0.3
-"""Gap to which a working set is solved, as a share of the whole gap, because this share was published."""
+"""Gap to which a working set is solved, as a share of the whole gap; 0.3 because this share is published."""
 _INEXACT = 0.3
-"""Distance to the minimiser of smoothed losses, relative to the error of the smoothing, at which the shifts
+"""Distance to the minimiser of the smoothed problem, relative to the smoothing error, at which the shifts
 change, because a smaller distance does not improve the bound."""
 _LEAST = 1e-4
-"""Least share of a gap that a solve aims at, because the estimate of a smaller one is rounding error."""
+"""Least share of the gap at which a solve aims, because a smaller estimate would be a rounding error."""
 _STALE = 0.25
-"""Largest share of the gap after a step on an old Gram matrix, because a new matrix costs some such steps."""
+"""Largest share of the gap that may remain after a step on an old Gram matrix, because a new matrix costs a
+few such steps."""
 _SHARE = 10.0
-"""Least cost of a step relative to the proof of its bound, because the proof is then a tenth of the work."""
+"""Least cost of a step relative to the cost of its bound, because the bound is then a tenth of the work."""
 _CORRECTIONS = 3
-"""Newton steps on free coordinates, because each corrects the rounding errors of the one before."""
+"""Number of Newton steps on free coordinates, because each corrects the rounding errors of the last one."""
 
 
 class LineDescent:
@@ -69,7 +70,7 @@ class LineDescent:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated."""
+        """Nanoseconds so far on a usual machine, computed from sizes so that runs are reproducible."""
         return PER_DENSE_ENTRY * self.position.visited + OVERHEAD * self._steps
 
     def gap(self, run: Run) -> float:
@@ -81,9 +82,9 @@ class LineDescent:
         self.terms, self._before, self._aim = terms, math.inf, 1.0
 
     def advance(self, run: Run) -> str | None:
-        """Solve working sets until the gap should be closed, or the work so far has doubled.
+        """Solve working sets until the gap is probably closed, or the work so far has doubled.
 
-        Return the reason if no further step is possible, else None.
+        Return the reason if no further step is possible, otherwise None.
         """
         position, began = self.position, self.position.visited
         most = began + max(began, _SHARE * self._proof)
@@ -101,9 +102,9 @@ class LineDescent:
     def approach(
         self, tolerance: Callable[[float], float], most: float = math.inf
     ) -> tuple[bool, float, Array]:
-        """Solve working sets until the gap should be closed, or so many entries were visited.
+        """Solve working sets until the gap is probably closed, or `most` entries were visited.
 
-        Return whether it should be closed, and multipliers: a factor, and slopes of the losses.
+        Return whether the gap is probably closed, and the multipliers, as a factor and slopes of the losses.
         """
         position, examples = self.position, self.examples
         self._share = _INNER
@@ -137,7 +138,7 @@ class LineDescent:
         return self.examples.risk_at(self.position.z) + self.terms(self.position.x)
 
     def slopes_without(self, coordinates: Array) -> Array:
-        """Minimise over all coordinates outside of a mask, and return the slopes of the risk there."""
+        """Minimise over the coordinates outside of a mask, and return the risk's slopes at the minimiser."""
         others = np.flatnonzero(~coordinates)
         if others.size:
             size = self.examples.value(self.position.z)
@@ -147,7 +148,8 @@ class LineDescent:
     def _multipliers(self) -> tuple[Array, float]:
         """Return weighted multipliers of the examples, and the share of free coordinates in the gap.
 
-        They are the slopes of the losses, after a Newton step that makes the slopes of free coordinates zero.
+        The multipliers are the slopes of the losses, after a Newton step that makes the slopes in free
+        coordinates zero.
         """
         z, columns = self.position.z, self._free_columns
         r, gap = self.examples.slopes(z), 0.0
@@ -167,7 +169,7 @@ class LineDescent:
         return np.append(g, r.sum()) if self.risk.intercept else g
 
     def _solve(self, r: Array, g: Array, gap: float, tolerance: float, least: float) -> bool:
-        """Solve a working set, or the model of all columns if their Gram matrix pays; tell if x changed."""
+        """Solve a working set, or the model of all columns if this is faster; tell whether x changed."""
         position, examples, terms = self.position, self.examples, self.terms
         x, z = position.x, position.z
         paid = self._whole is not None or position.visited > self.price
@@ -178,7 +180,7 @@ class LineDescent:
             self._whole, gap = Compressed(self._columns_of_all, d), math.inf
             position.visited += self.price
         self._before = gap
-        if self._free.size:  # g was computed where free coordinates have no slope
+        if self._free.size:  # g was computed at a point without slopes in free coordinates
             g = self._slopes(r := examples.slopes(z))
         ahead, visited = self._whole.minimiser(x, terms, g, bend_of_conjugate(r, d), least)
         step = ahead - x
@@ -201,7 +203,7 @@ class LineDescent:
         return DataColumns(self.risk.data, np.where(which < self.risk.X.shape[1], which, -1))
 
     def _add_cut(self, run: Run, factor: float, r: Array) -> None:
-        """Add the cut of the multipliers; compute its slopes as `verify` does, so that both are equal."""
+        """Add the cut of the multipliers, with slopes computed as in `verify`, because both must be equal."""
         risk, u = self.risk, factor * self.examples.unweighted(r)
         present = risk.weights > 0.0
         if np.isfinite(risk.loss.conjugate(u[present], risk.y[present])).all():

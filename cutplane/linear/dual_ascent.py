@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor, Regularized
 
 SEED = 0x9E3779B97F4A7C15
-"""Seed of random orders, because it has as many ones as zeros."""
+"""Seed of random orders, with as many ones as zeros because the generator then starts well."""
 _GROWTH = 1.5
-"""Most growth of the number of epochs until the next gap check, because the last rate may be wrong."""
+"""Largest growth of the number of epochs until the next gap check, because the last rate may be wrong."""
 _BEYOND = 1.2
-"""Factor on the epochs expected to close the gap, because another check costs a pass over the data."""
+"""Factor of the expected number of epochs to close the gap, because a second check costs a pass over the
+data."""
 _LATER = 2.0
-"""Factor on the epochs expected after the first check, because the first epoch does more than later ones."""
+"""Factor of the expected number of epochs after the first check, because the first epoch gains more than
+later ones."""
 _FEW = 0.1
-"""Share of the examples below which all are visited again, because an epoch over few is cheap."""
+"""Share of the examples below which all are visited again, because an epoch over few examples is cheap."""
 
 
 class Batches:
@@ -41,9 +43,9 @@ class Batches:
     Attributes
     ----------
     remaining : float
-        The gap of the epochs alone, which may be larger than the gap of the run.
+        The gap of the epochs, which may be larger than the gap of the run.
     cost : float
-        Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated.
+        Nanoseconds so far on a usual machine, computed from sizes.
     """
 
     def __init__(self, form: Regularized, run: Run):
@@ -66,10 +68,10 @@ class Batches:
         return self.remaining
 
     def ascend(self, tolerance: Callable[[float], float]) -> int:
-        """Do epochs, with checks of their gap, until a batch is full or closes it; return their number.
+        """Do epochs, with gap checks, until a batch is full or the gap is closed; return their number.
 
-        A batch ends early if another one is not expected to close the gap. Where epochs take longer than a
-        check, a check precedes them, because with a strong regularizer the start is optimal.
+        A batch ends early if another check is not expected to find the gap closed. If epochs take longer than
+        a check, a check comes first, because the start is optimal for a strong regularizer.
         """
         assert self.ascent is not None
         done, began = 0, self.cost
@@ -90,7 +92,7 @@ class Batches:
                 return done
 
     def conclude(self, run: Run, remaining: float) -> None:
-        """Record the gap after the cut of the multipliers, unless a check has computed it."""
+        """Record the gap after the cut of the multipliers was added, unless a check has computed it."""
         self.cost += 2.0 * self._pass if self.free else self._pass
         if self._epochs:
             self._learn(remaining, run.tolerance(run.upper))
@@ -102,9 +104,9 @@ class Batches:
         return tolerance(objective), remaining
 
     def _learn(self, remaining: float, tolerance: float) -> None:
-        """Plan the next epochs: those needed at the last rate, but not many more than before.
+        """Plan the next epochs: the number needed at the last rate, but not many more than before.
 
-        At least as many are done as take the time of a check of the gap.
+        They take at least the time of a gap check.
         """
         before, self.remaining = self.remaining, remaining
         needed = math.inf
@@ -122,12 +124,12 @@ class DualAscent:
     With multipliers u_i, which are slopes of the losses, ``x = centre - (sum_i c_i u_i x_i) / weights``. A
     step on one u_i is a proximal step of the loss, as in reference [1] of `CoordinateAscent`. The examples
     have a random order, the same in every run. An example whose multiplier is at a bound and whose prediction
-    is far from a kink is omitted until the others were visited as often as all examples in an epoch. A bias
-    without a weight gets one, around a centre that follows the bias, so that the sum of the c_i u_i tends to
-    zero.
+    is far from a kink is omitted, until the other examples had as many visits as there are examples. A bias
+    without a weight gets a weight around a centre that is updated to the bias, so that the sum of the c_i u_i
+    tends to zero.
 
-    The start is a multiple of the given multipliers in the domain of the conjugates; `slope` is their sum of
-    the c_i u_i x_i.
+    The start is a multiple of the given multipliers, which are in the domain of the conjugates; `slope` is
+    sum_i c_i u_i x_i.
     """
 
     def __init__(
@@ -159,7 +161,7 @@ class DualAscent:
                 slope = np.append(slope, risk.weights @ multipliers)
         factor = self._best_factor(multipliers, slope)
         self._u, self.x = factor * multipliers, self._centre - factor * slope / self._weights
-        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows of zeros, or with weight zero
+        fixed = np.flatnonzero(self._curvatures == 0.0)  # rows that are zero or have weight zero
         if fixed.size:
             self._u[fixed] = risk.loss.derivative(np.zeros(fixed.size), risk.y[fixed])
 
@@ -169,7 +171,7 @@ class DualAscent:
         return self._u.copy()
 
     def objective_and_gap(self) -> tuple[float, float]:
-        """Return the objective at x, and its excess over the bound of the multipliers: a pass."""
+        """Return the objective at x, and its excess over the bound of the multipliers, by one pass."""
         risk, x, step = self.risk, self.x, self.x - self._centre
         z, weighted = risk.data.times(x[: risk.X.shape[1]]), self._weights * step
         if risk.intercept:
@@ -183,7 +185,7 @@ class DualAscent:
         return value + 0.5 * float(weighted @ step), gap
 
     def run(self, epochs: int) -> float:
-        """Do some epochs; return their cost, in nanoseconds on a usual machine."""
+        """Do epochs; return their cost, in nanoseconds on a usual machine."""
         if self._count < _FEW * self._order.size or self._reach == math.inf:
             self._count = self._order.size
         self._count, self._reach, entries, visits, seed = self._run(
@@ -197,10 +199,10 @@ class DualAscent:
         return cost_of_visits(visits, entries, dense, pieces_of(self.risk.loss) is None)
 
     def _best_factor(self, u: Array, slope: Array) -> float:
-        """Return the factor t in [0, 1] of multipliers with the best bound, as if conjugates were linear.
+        """Return the factor t in [0, 1] of the multipliers with the best bound, for linearised conjugates.
 
-        The multipliers may come from another weight of the regularizer. The true bound is not lower, because
-        conjugates are convex.
+        The multipliers may belong to another weight of the regularizer. The true bound is at least as good,
+        because conjugates are convex.
         """
         risk, zeros = self.risk, np.zeros_like(u)
         counted = risk.weights > 0.0
@@ -232,16 +234,16 @@ def _epochs(rows, y, rates, bias_rates, q, loss, u, x, order, count, reach, epoc
 
     Example i has the prediction t = <x_i, w> + b. With q_i the curvature of the quadratic along its row, the
     best u_i is `dual_prox` at t + q_i u_i; each loss without an outline gets a copy of this routine with its
-    `dual_prox` and `is_settled`. After epochs over some examples have made as many visits as one over all
-    examples, one over all follows.
+    `dual_prox` and `is_settled`. When epochs over some examples have had as many visits as there are
+    examples, an epoch over all follows.
 
     Parameters
     ----------
     rates, bias_rates : ndarray of shape (m,)
-        The change of x along a row, and of the bias, per unit of u_i; `bias_rates` is empty without a bias,
-        which is otherwise the last entry of x.
+        The change of x along a row, and of the bias, per unit of u_i. The bias is the last entry of x;
+        without a bias `bias_rates` is empty.
     reach : float
-        An example whose u does not change is omitted if its t is farther than this from every kink.
+        An example whose u does not change is omitted if its t is farther than `reach` from every kink.
 
     Returns
     -------

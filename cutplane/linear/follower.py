@@ -1,4 +1,4 @@
-"""Linear predictors along a path: each weight starts from the point and the models of the one before."""
+"""Linear predictors along a path: each weight starts from the point and the models of the previous weight."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _PASSES = 30.0
-"""Passes over the data that a Gram matrix may cost, because a path has many weights."""
+"""Number of passes over the data that a Gram matrix may cost, because a path has many weights."""
 _LONGEST = 10.0
-"""Usual solves that Newton steps at one weight may cost, because other methods are then faster."""
+"""Number of usual solves that Newton steps at one weight may cost, because other methods are faster beyond
+it."""
 
 
 class LinearFollower:
-    """Coordinate descent from weight to weight, with the point and the Gram matrix of few columns."""
+    """Coordinate descent from weight to weight, which keeps the point and the Gram matrix of few columns."""
 
     def __init__(self, problem: Declaration, x0: Array | None = None):
         risk: Any = predictor_of(problem)
@@ -62,7 +63,7 @@ class LinearFollower:
         return self._known[-1][1], factor * descent.examples.unweighted(r)
 
     def _extrapolate(self, lam: float) -> None:
-        """Extrapolate the last points by a polynomial of log(lam), if that decreases the objective."""
+        """Extrapolate the last points by a polynomial in log(lam), if this decreases the objective."""
         position, terms = self._descent.position, self._descent.terms
         logs = [math.log(known[0] / lam) for known in self._known]
         shares = [math.prod(other / (other - mine) for other in logs if other != mine) for mine in logs]
@@ -78,7 +79,9 @@ class LinearFollower:
 
 
 class NewtonFollower:
-    """Newton steps of the method of multipliers from weight to weight, with the point and the multipliers."""
+    """Newton steps of the method of multipliers from weight to weight, with the last point and
+    multipliers.
+    """
 
     def __init__(self, problem: Declaration, x0: Array | None = None):
         form: Any = regularized(problem)
@@ -100,10 +103,10 @@ class NewtonFollower:
 
 
 def can_step(problem: Declaration) -> bool:
-    """Tell whether `NewtonFollower` suits: losses with kinks, squares of all coordinates, few dense columns.
+    """Tell whether `NewtonFollower` suits: losses with kinks, all coordinates squared, few dense columns.
 
     With sparse or wide data, epochs of coordinate ascent take less time than a Newton step; with a free
-    intercept, the multipliers alone give no bound.
+    intercept, the multipliers give no bound.
     """
     form = regularized(problem)
     if form is None or not form.quadratic.is_strict or math.isfinite(form.risk.loss.smoothness):
@@ -114,7 +117,7 @@ def can_step(problem: Declaration) -> bool:
 def can_follow(problem: Declaration) -> bool:
     """Tell whether `LinearFollower` suits: losses without kinks, and terms of `CoordinateDescent`, or L2.
 
-    With kinks, the examples near them change from weight to weight, so that its models cannot be reused.
+    With kinks, models cannot be reused, because the examples near kinks change from weight to weight.
     """
     risk, terms = predictor_of(problem), terms_of(problem)
     if risk is None or not has_bends(risk) or not math.isfinite(risk.loss.smoothness):
@@ -131,6 +134,6 @@ def can_follow(problem: Declaration) -> bool:
 
 
 def _few_columns(risk: LinearPredictor) -> bool:
-    """Tell whether a Gram matrix of all columns pays along a path."""
+    """Tell whether a Gram matrix of all columns saves time along a path."""
     m, n = risk.X.shape
     return n < m and n <= _PASSES / PER_PRODUCT

@@ -41,25 +41,26 @@ if TYPE_CHECKING:
     from cutplane.linear.multiplier_method import NewtonSteps
 
 _SAMPLE = 2048
-"""Examples whose norms predict the rate of ascent, because one percent of accuracy is enough."""
+"""Number of examples whose norms predict the rate of ascent, because one percent of accuracy is enough."""
 FIRST_EPOCHS = 4
-"""Epochs before the first gap check, because fewer seldom close the gap."""
+"""Number of epochs before the first gap check, because fewer epochs seldom close the gap."""
 _USUAL_EPOCHS = 20
-"""Epochs with sparse or few examples, because these share few features and the theory is then too
+"""Number of epochs with sparse or few examples, because they share few features and the theory is then too
 pessimistic."""
 _MOST_FEATURES = 2000
-"""Most features of a Newton step, because a Hessian of 32 MB takes about half a second to factor."""
+"""Largest number of features of a Newton step, because factoring a Hessian of 32 MB takes about half a
+second."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_IF_SMOOTH = 0.1, 12, 4
-"""Share of examples near a kink, and Newton steps for a gap of 1e-3, because the model is exact only without
-kinks."""
+"""Share of examples near a kink, and Newton steps for a gap of 1e-3, with and without kinks, because the
+model is exact only without kinks."""
 
 
 @dataclass(frozen=True)
 class LinearSystem(Method):
-    """The solution of ``f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2`` in one step, and the cut there.
+    """The minimiser of ``f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2``, by one linear system, and its cut.
 
-    It needs a risk with `minimise_with`, such as a squared loss with few features or few examples, and a
-    diagonal quadratic such as `L2`; the lower bound follows from the cut.
+    It needs a risk with `minimise_with`, for example a squared loss with few features or few examples, and a
+    diagonal quadratic such as `L2`. The lower bound is computed from the cut.
 
     Raises
     ------
@@ -76,7 +77,7 @@ class LinearSystem(Method):
     """
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the risk can be minimised with the regularizer."""
+        """Raise an error unless the risk can be minimised with the regularizer."""
         require(problem.risk, Capability.MINIMISER, self.name, "Use Portfolio() or OCAS().")
         if quadratic_of(problem) is None:
             raise MissingCapabilityError(
@@ -103,14 +104,14 @@ class LinearSystem(Method):
 
 @dataclass(frozen=True)
 class CoordinateAscent(Method):
-    """Epochs of dual coordinate ascent, each batch with a cut and a lower bound.
+    """Dual coordinate ascent, with a cut and a lower bound after each batch of epochs.
 
-    With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i
-    is a proximal step of its loss [1]_. After a batch of epochs the multipliers give a cut and a lower bound;
+    With multipliers u_i of the examples, ``x = centre - (sum_i c_i u_i x_i) / weights``; a step on one u_i is
+    a proximal step of its loss [1]_. After a batch of epochs, the multipliers give a cut and a lower bound;
     if the gap is still open, the line from the best point through x is searched. This is the fastest method
-    where there are more features than examples. With a bias without a weight such a cut proves nothing alone,
-    because it is not flat along the bias: the cut of the best point is added, and `Portfolio` proves the last
-    digits.
+    if there are more features than examples. With a bias without a weight, such a cut gives no bound alone,
+    because it is not flat along the bias. Then the cut of the best point is added, and `Portfolio` proves the
+    last digits.
 
     It needs a risk of linear predictions (`LinearRisk` with CSR or C-ordered data, one block, a loss with a
     conjugate and a second derivative) and `L2` with equal weights, except of a bias, without a feasible set.
@@ -138,7 +139,7 @@ class CoordinateAscent(Method):
     memory = 0.0
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem has the form, and its examples can be read one by one."""
+        """Raise an error unless the problem has the form, and its examples can be read one by one."""
         found = require_regularized(problem, self.name)
         X = found.risk.X
         rows = X.format == "csr" if sparse.issparse(X) else X.flags.c_contiguous
@@ -152,10 +153,10 @@ class CoordinateAscent(Method):
     def usual_rate(self, problem: Declaration) -> float:
         """Return the usual decrease of log(gap) per nanosecond.
 
-        Where Newton steps have few coordinates it is the rate of the theory: an epoch takes the share
-        s / (1 + s) of the gap, with s the weight of the regularizer over the mean of c_i ||x_i||^2, and over
-        the smoothness of the loss. It is 0 with a free bias where Newton steps suit, because the cuts of
-        ascent then prove nothing alone.
+        If Newton steps have few coordinates, it is the rate of the theory: an epoch reduces the gap by the
+        share s / (1 + s), where s is the weight of the regularizer divided by the mean of c_i ||x_i||^2 and
+        by the smoothness of the loss. It is 0 with a free bias if Newton steps suit, because the cuts of
+        ascent then give no bound alone.
         """
         form = require_regularized(problem, self.name)
         (m, n, _), risk, epoch = form.size, form.risk, form.cost_of_epoch
@@ -173,13 +174,15 @@ class CoordinateAscent(Method):
         return USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
-        """Return the state before the first epoch, from the multipliers of the last dual cut, if any."""
+        """Return the state before the first epoch, from the multipliers of the last dual cut if there is
+        one.
+        """
         from cutplane.linear.dual_ascent import Batches
 
         return Batches(require_regularized(run.problem, self.name), run)
 
     def step(self, run: Run, state: Batches) -> Step:
-        """Do a batch of epochs, add its cut, and, if the gap is open, search the line through x."""
+        """Do a batch of epochs and add its cut; if the gap is open, search the line through x."""
         if state.ascent is None:
             return Step("none", state, "the loss cannot be compiled; use OCAS()")
         start, epochs = run.best, run.timed(state.ascend, run.tolerance)
@@ -201,9 +204,9 @@ class SemismoothNewton(Method):
     """Newton steps on a problem whose losses are smoothed by their Moreau envelopes, shifted by multipliers.
 
     The slopes of the envelopes are multipliers of the examples, which give a cut and a lower bound. Close to
-    the minimiser of the smoothed problem they become the next shifts: the method of multipliers [1]_. A step
-    costs a pass over the data, the Gram matrix of the examples near a kink, and a Cholesky factor. The method
-    is best with few features, small weights and small tolerances.
+    the minimiser of the smoothed problem, they become the next shifts, as in the method of multipliers [1]_.
+    A step costs a pass over the data, the Gram matrix of the examples near a kink, and a Cholesky factor. The
+    method is fast for few features, small weights and small tolerances.
 
     It needs a risk of linear predictions (`LinearRisk` with up to 2000 features, one block, a loss with a
     conjugate and a second derivative) and a diagonal quadratic such as `L2`, without a feasible set.
@@ -231,7 +234,7 @@ class SemismoothNewton(Method):
     memory = 0.5
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem has the form, and not too many features."""
+        """Raise an error unless the problem has the form, and not too many features."""
         found = require_regularized(problem, self.name)
         if not newton_suits(found.risk):
             raise MissingCapabilityError(
@@ -255,7 +258,7 @@ class SemismoothNewton(Method):
             weights, centre = quadratic.weights, quadratic.centre
             slope, strict = run.slopes(point)[0], weights > 0.0
             lowest = np.where(strict, centre - slope / np.where(strict, weights, 1.0), point.x)
-            run.line_search(point, run.evaluate(lowest))  # the minimiser of the cut and the quadratic
+            run.line_search(point, run.evaluate(lowest))  # the minimiser of the cut plus the quadratic
         point: Any = run.best
         gap = point.objective - run.lower
         size = gap if math.isfinite(gap) else abs(point.objective)
@@ -270,23 +273,23 @@ class SemismoothNewton(Method):
 
 @dataclass(frozen=True)
 class CoordinateDescent(Method):
-    """Coordinate descent on working sets, each step with a cut, a lower bound and exact zeros.
+    """Coordinate descent on working sets, with a cut, a lower bound and exact zeros after each step.
 
     The regularizer and the bounds are a sum over the coordinates, ``sum_j h_j(x_j)`` with h_j(x_j) = a_j
     |x_j| + q_j (x_j - o_j)^2 / 2 on an interval. Coordinates that can change both ways, and those with the
     largest slopes, form a working set [1]_. It is solved by sweeps with extrapolation [2]_ over a quadratic
-    model of the losses [3]_, and by Newton steps where the sweeps are slow. Losses with kinks are smoothed by
+    model of the losses [3]_, or by Newton steps if the sweeps are slow. Losses with kinks are smoothed by
     Moreau envelopes, shifted by multipliers as in the method of multipliers [4]_. The slopes of the losses
     are multipliers u_i of the examples. Scaled by the factor s at which the conjugates h_j*(-s sum_i c_i u_i
-    x_ij) are finite, they give a cut and the lower bound. Where a coordinate has neither a cost nor bounds,
-    such as a bias, a Newton step first makes its slope zero.
+    x_ij) are finite, they give a cut and the lower bound. If a coordinate has neither a cost nor bounds, for
+    example a bias, a Newton step first makes its slope zero.
 
     It needs a risk of linear predictions (`LinearRisk` with data of any layout, one block, a loss with
     pieces, or with a conjugate and a second derivative), and `L1`, `ElasticNet`, `L2` or their sums, with
     weights and on parts of the coordinates, over the whole space or a `Box`. Every coordinate must have a
-    cost, a square, two bounds, or none of them. Or the regularizer is `GroupLasso`, on some or all of the
-    coordinates, over the whole space: groups then take the place of coordinates, and the steps of sweeps are
-    proximal gradient steps.
+    cost, a square, two bounds, or none of them. The regularizer can also be `GroupLasso`, on some or all
+    coordinates, over the whole space. Groups then replace coordinates, and sweeps take proximal gradient
+    steps.
 
     Raises
     ------
@@ -317,7 +320,7 @@ class CoordinateDescent(Method):
     memory = 0.0
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless the problem has the form."""
+        """Raise an error unless the problem has the form."""
         risk, terms = predictor_of(problem), terms_of(problem, groups=True)
         if risk is None or not has_bends(risk) or not offers(problem.risk, Capability.DUAL_CUT):
             raise MissingCapabilityError(
@@ -357,10 +360,10 @@ class CoordinateDescent(Method):
 
 
 def lam_max(problem: Declaration) -> float:
-    """Return the least weight of the regularizer with which all coordinates that have a cost are zero.
+    """Return the least weight of the regularizer for which all coordinates with a cost are zero.
 
-    The risk is minimised over the other coordinates, with these at zero. The weight is then the largest slope
-    of the risk relative to its cost. A path starts there.
+    The risk is minimised over the other coordinates. The weight is then the largest slope of the risk divided
+    by the cost of its coordinate. A path starts at this weight.
 
     Parameters
     ----------
@@ -370,7 +373,7 @@ def lam_max(problem: Declaration) -> float:
     Raises
     ------
     MissingCapabilityError
-        If the problem has another form, or no weight makes those coordinates zero.
+        If the problem has another form, or no weight makes these coordinates zero.
 
     Examples
     --------
@@ -408,13 +411,15 @@ def has_bends(risk: LinearPredictor) -> bool:
 
 
 def newton_suits(risk: LinearPredictor) -> bool:
-    """Tell whether Newton steps suit a risk: a second derivative, one block, few features, cheap rows."""
+    """Tell whether Newton steps suit a risk, with a second derivative, one block, few features, cheap
+    rows.
+    """
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
     return has_bends(risk) and risk.X.shape[1] <= _MOST_FEATURES and bool(rows)
 
 
 def usual_cost_of_newton(form: Regularized) -> float:
-    """Return the cost of Newton steps that usually reduce the gap to 1e-3."""
+    """Return the usual cost of Newton steps until the gap is 1e-3."""
     smooth = math.isfinite(form.risk.loss.smoothness)
     steps, share = (_USUAL_IF_SMOOTH, 1.0) if smooth else (_USUAL_STEPS, _USUAL_SHARE)
     cost = steps * cost_of_newton(form.size, share * form.size[0])

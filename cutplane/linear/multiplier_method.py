@@ -29,30 +29,31 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _INEXACT = 0.3
-"""Distance to the minimiser for the current shifts, relative to the error of the smoothing, at which the
-shifts change, because a smaller distance does not improve the bound."""
+"""Distance to the minimiser for the current shifts, relative to the smoothing error, at which the shifts
+change, because a smaller distance does not improve the bound."""
 _SHRINK = 0.5
-"""Factor of mu with new shifts, squared after one step, because fast progress allows less smoothing."""
+"""Factor of mu with new shifts, squared if one step sufficed, because fast progress allows less smoothing."""
 _FLAT = 0.1
-"""Share of the first slope at which a line search ends, because the next step has another direction."""
+"""Share of the first slope at which a line search ends, because the next step has another direction
+anyway."""
 _ROUNDING = 4e-16
-"""Slope relative to the risk that counts as zero, because two units in the last place are rounding error."""
+"""Slope relative to the risk that counts as zero, because two units in the last place are rounding errors."""
 _SEARCHES = 30
-"""Most steps of a line search, because bisection alone gives nine digits with them."""
+"""Largest number of steps of a line search, because bisection alone finds nine digits with them."""
 _FAR = 10.0
-"""Step length above which the image is recomputed, because the extrapolated one loses a digit."""
+"""Step length above which the image is computed again, because extrapolation loses a digit."""
 
 
 class MultiplierMethod:
     """Newton steps on f(x) + 1/2 sum_j weights_j (x_j - centre_j)^2, with the losses smoothed.
 
     The slopes of the smoothed losses (see `Examples`) are multipliers, which give a cut. Close to the
-    minimiser they are the next shifts, and mu is halved: reference [1] of `SemismoothNewton`. A Newton step
-    costs a pass over the data, the weighted Gram matrix of the examples near a kink of their loss, and a
+    minimiser, they are the next shifts, and mu is halved; see reference [1] of `SemismoothNewton`. A Newton
+    step costs a pass over the data, the weighted Gram matrix of the examples near a kink of their loss, and a
     Cholesky factor.
 
-    The start are multipliers in the domain of the conjugates, or zero, and the predictions at a point. The
-    first `mu` is chosen such that smoothing changes the risk by about the gap of that point.
+    The steps start from multipliers in the domain of the conjugates, or zero, and from the predictions at a
+    point. The first `mu` is chosen such that smoothing changes the risk by about the gap of this point.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class MultiplierMethod:
         self._begin(self._examples.shifts, predictions, gap)
 
     def set_quadratic(self, quadratic: DiagonalQuadratic, x: Array, z: Array) -> None:
-        """Change the quadratic; the multipliers found at x, with predictions z, are the first shifts."""
+        """Change the quadratic; the first shifts are the multipliers at x, whose predictions are z."""
         self.quadratic = quadratic
         _, z = self.evaluate(x, z)
         self._begin(self.multipliers, z, self.value - self.bound)
@@ -113,7 +114,7 @@ class MultiplierMethod:
     def direction(self, x: Array, z: Array) -> Array | None:
         """Return the Newton step at the last point of `evaluate`; None if rounding errors are too large.
 
-        If that point was close to the minimiser for the current shifts, its multipliers become the shifts.
+        If the point was close to the minimiser for the current shifts, its multipliers become the shifts.
         """
         if self._stale:
             self._examples.set_smoothing(
@@ -125,7 +126,9 @@ class MultiplierMethod:
         return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
-        """Return about the best t for x + t step, with predictions z0 + t (z1 - z0); 0 if none is better."""
+        """Return an almost best t along x + t step, with predictions z0 + t (z1 - z0); 0 if none is
+        better.
+        """
         weighted = self.quadratic.weights * step
         rise, bend = float(weighted @ (x - self.quadratic.centre)), float(weighted @ step)
         losses = self._examples.along(z0, z1)
@@ -161,7 +164,7 @@ class MultiplierMethod:
         self._rows = self._bends.nonzero()[0]
 
     def _bound(self) -> float:
-        """Return the minimum of the cut plus the quadratic; -inf where a free bias has a slope."""
+        """Return the minimum of the cut plus the quadratic; -inf if the cut has a slope in a free bias."""
         slopes, weights, centre = self.slopes, self.quadratic.weights, self.quadratic.centre
         if self._free:
             if slopes[-1] != 0.0:
@@ -185,7 +188,7 @@ class MultiplierMethod:
         risk = self.risk
         n, hessian = risk.X.shape[1], np.zeros((risk.dim, risk.dim))
         work = 0.5 * self._rows.size * risk.data.row_entries**2
-        shares = equal_ranges(self._rows.size, work - 2.0 * risk.dim**2, 2)  # in two threads, if that pays
+        shares = equal_ranges(self._rows.size, work - 2.0 * risk.dim**2, 2)  # two, if faster
         for gram, border in run_chunks(self._gram, shares):
             hessian[:n, :n] += gram
             if border is not None:
@@ -194,7 +197,7 @@ class MultiplierMethod:
             hessian[n, n] = self._bends.sum()
         diagonal = hessian.ravel()[:: risk.dim + 1]
         diagonal += self.quadratic.weights
-        if not diagonal.all():  # a bias, where no example is near a kink
+        if not diagonal.all():  # for a bias, if no example is near a kink
             diagonal[diagonal == 0.0] = risk.weights.sum() / (self._examples.mu or 1.0)
         return hessian
 
@@ -214,9 +217,10 @@ class MultiplierMethod:
 
 
 def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:
-    """Return about the zero of an increasing slope that is `start` < 0 at 0: where it is at most `enough`.
+    """Return an approximate zero of an increasing function with value `start` < 0 at 0: it is at most
+    `enough`.
 
-    Newton steps start from t, and are safeguarded by a bracket.
+    Newton steps start from t inside a bracket.
     """
     low, high = 0.0, math.inf
     for _ in range(_SEARCHES):
@@ -230,15 +234,15 @@ def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float,
 
 
 class NewtonSteps:
-    """A sequence of points that starts at the best one of the run.
+    """A sequence of Newton steps that starts at the best point of the run.
 
-    If steps take less time than a batch, several are done in one iteration. The best point of each iteration
-    is evaluated, and the multipliers with the highest bound are added if it is new.
+    If a step takes less time than a batch, an iteration has several. The best point of each iteration is
+    evaluated, and the multipliers with the highest bound are added if the bound is new.
 
     Attributes
     ----------
     cost : float
-        Nanoseconds so far on a usual machine: computed from sizes, so that a run can be repeated.
+        Nanoseconds so far on a usual machine, computed from sizes.
     """
 
     def __init__(self, method: MultiplierMethod, point: Point):
@@ -298,7 +302,7 @@ def walk(method: MultiplierMethod, steps: Steps, tolerance: Callable[[float], fl
 
 
 class Steps:
-    """Steps in a row: the current point, the best point, and the cut with the highest bound."""
+    """The current point, the best point, and the cut with the highest bound of a sequence of steps."""
 
     def __init__(self, x: Array, z: Array, upper: float = math.inf, lower: float = -math.inf):
         self.x, self.z = x, z

@@ -1,4 +1,4 @@
-"""A portfolio: cuts and moves, of which the one that closes the gap fastest runs most."""
+"""A portfolio of cuts and moves, in which the one that closes the gap fastest gets most of the time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())
-"""The default moves, each used where the problem has the form that it needs."""
+"""The default moves, each used if the problem has the form that it needs."""
 
 _NEAR, _FAR = 0.1, 0.3
-"""Positions of the cuts of OCAS, as published, and farther with few examples, because its models are then
-poor."""
+"""Positions of the cuts of OCAS: the published one, and a larger one for few examples, because models are
+then poor."""
 _TURN = 10
-"""Iterations of cuts before their rate is measured, because their gap decreases in jumps."""
+"""Number of cut iterations before their rate is measured, because their gap decreases in jumps."""
 _USUAL_CUTS, _USUAL_IF_WIDE = 30, 300
-"""Iterations of cuts for a gap of 1e-3: more if there are more features than examples, because cuts are then
-poor."""
+"""Number of cut iterations for a gap of 1e-3, more if there are more features than examples, because cuts are
+then poor."""
 
 
 class Move(Protocol):
@@ -40,16 +40,16 @@ class Move(Protocol):
     Attributes
     ----------
     turn : int
-        Least iterations of a turn, after which its rate is measured.
+        Least number of iterations of a turn, after which its rate is measured.
     memory : float
-        Least weight of the earlier rate, in [0, 1]: more than 0 where the gap decreases in jumps.
+        Least weight of the previous rate, in [0, 1]; more than 0 if the gap decreases in jumps.
     """
 
     turn: int
     memory: float
 
     def usual_rate(self, problem: Declaration) -> float:
-        """Return the decrease of log(gap) per nanosecond before its first turn; inf to run first, 0 never."""
+        """Return the decrease of log(gap) per nanosecond before the first turn; inf to run first, 0 never."""
         ...
 
 
@@ -59,26 +59,26 @@ class MoveState(Protocol):
     Attributes
     ----------
     cost : float
-        Nanoseconds so far: computed from sizes, so that runs can be repeated, or measured by the clock.
+        Nanoseconds so far, computed from sizes so that runs are reproducible, or measured by the clock.
     """
 
     cost: float
 
     def gap(self, run: Run) -> float:
-        """Return the gap that it has to close; usually ``run.upper - run.lower``."""
+        """Return the gap that the move has to close; usually ``run.upper - run.lower``."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class Portfolio(Method):
-    """Cuts by `OCAS`, and moves for problems of special form, chosen by the gap closed per second.
+    """Cuts by `OCAS`, and moves for problems of special form; the fastest of them gets most of the time.
 
     Each move is a method: `LinearSystem`, `CoordinateAscent`, `SemismoothNewton`, `CoordinateDescent`, or
-    yours, if it is a `Move`. A move is omitted if the problem does not have the form that it needs. Without
-    moves, the method is `OCAS` with a second cut close to the best point, which costs a part of a pass where
-    the risk is piecewise linear. A linear system is solved before anything else. Then cuts and moves race as
-    methods do in `methods.Race`, by costs that are computed from sizes, so that a run can be repeated. The
-    history names the move of each iteration, and ``result.method`` counts the moves.
+    your own class, if it is a `Move`. A move is omitted if the problem does not have the form that it needs.
+    Without moves, the method is `OCAS` with a second cut close to the best point, which costs only a part of
+    a pass if the risk is piecewise linear. A linear system is solved before anything else. Then cuts and
+    moves race like the methods in `methods.Race`, by costs that are computed from sizes, so that runs are
+    reproducible. The history names the move of each iteration, and ``result.method`` counts the moves.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ class Portfolio(Method):
         risk has more features than examples.
     moves : tuple of Method, optional
         By default ``(LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDescent())``. A method
-        that is a `Move` has turns. Any other one, such as `LinearSystem`, runs once, in order, before these.
-        With an empty tuple there are only cuts.
+        that is a `Move` has turns. Other methods, for example `LinearSystem`, run once, before these. With an
+        empty tuple, there are only cuts.
 
     Raises
     ------
@@ -128,11 +128,11 @@ class Portfolio(Method):
         return f"Portfolio({', '.join(given)})"
 
     def check(self, problem: Declaration) -> None:
-        """Raise unless cuts can be added."""
+        """Raise an error unless cuts can be added."""
         self._cuts(problem).check(problem)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of the move that usually ends first, or of cuts if no move suits."""
+        """Return the estimate of the move with the least estimate, or of cuts if no move suits."""
         openings, moves = self._suitable(problem)
         if openings:
             return Estimate(1e-9 * OVERHEAD)
@@ -151,7 +151,7 @@ class Portfolio(Method):
         if (form := regularized(problem)) is not None:
             usual = _USUAL_CUTS if form.size[0] >= form.size[1] else _USUAL_IF_WIDE
             entrants.append(_Counted(cuts, 1e-9 * usual * cost_of_cut(form.size, 1), form.size, turn=_TURN))
-        else:  # reduced problems with linear predictions are no small QPs: cuts wait until moves are stuck
+        else:  # reduced problems are not small QPs: cuts wait until moves are stuck
             waits = bool(moves) and predictor_of(problem) is not None
             found = None if waits else answer(cuts, problem)
             estimate = found.total(sizes(problem).call) if isinstance(found, Estimate) else math.inf
@@ -171,7 +171,7 @@ class Portfolio(Method):
         return Step(step.kind, state, step.finished)
 
     def follower(self, problem: Declaration, x0: Array | None = None) -> Follower | None:
-        """Return coordinate descent, Newton steps or the simplex method, from weight to weight."""
+        """Return a follower from weight to weight: coordinate descent, Newton steps or the simplex method."""
         from cutplane.linear.follower import LinearFollower, NewtonFollower, can_follow, can_step
         from cutplane.linear.vertices import VertexFollower, can_walk
 
@@ -217,12 +217,12 @@ class Moves:
 
     @property
     def counted(self) -> float:
-        """Seconds of its steps, computed from sizes."""
+        """Seconds of the steps, computed from sizes."""
         return sum(entrant.seconds for entrant in self.schedule.entrants)
 
 
 class _Counted(Entrant):
-    """A move, whose state has its cost and its gap; or cuts, whose cost follows from `size`."""
+    """A move, whose state has its cost and its gap, or the cuts, whose cost is computed from `size`."""
 
     def __init__(self, method: Method, estimate: float, size: Any = None, **options: Any):
         super().__init__(method, estimate, **options)
@@ -246,5 +246,7 @@ def _seconds(rate: float) -> float:
 
 
 def _has_turns(method: Method) -> bool:
-    """Tell whether a method is a `Move`; `isinstance` would take as long as a pass over few data."""
+    """Tell whether a method is a `Move`, without `isinstance`, which takes as long as a pass over few
+    data.
+    """
     return all(hasattr(method, name) for name in ("turn", "memory", "usual_rate"))

@@ -52,7 +52,7 @@ class LinearPredictor(Protocol):
 
 
 def predictions(risk: LinearPredictor, x: Array) -> Array:
-    """Return the predictions of a point, shape (m,): a pass."""
+    """Return the predictions of a point, shape (m,), by one pass."""
     n = risk.X.shape[1]
     z = risk.data.times(x[:n])
     return z + x[n] if risk.intercept else z
@@ -61,7 +61,7 @@ def predictions(risk: LinearPredictor, x: Array) -> Array:
 def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
     """Return a C-ordered array or a CSR matrix for compiled passes: an array, data, indices, indptr.
 
-    The arrays are read-only. The arrays of the other layout are empty, so that one routine serves both.
+    The arrays are read-only. The arrays of the other layout are empty, so that one routine handles both.
     """
     if not sparse.issparse(X):
         none = unsigned(np.empty(0, np.int32))
@@ -72,7 +72,7 @@ def as_rows(X: Any) -> tuple[Array, Array, Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Regularized:
-    """A risk of linear predictions with a diagonal quadratic of positive weights, except of a bias."""
+    """A risk of linear predictions with a diagonal quadratic of positive weights; a bias may have none."""
 
     risk: LinearPredictor
     quadratic: DiagonalQuadratic
@@ -91,7 +91,7 @@ class Regularized:
 
 @remembered
 def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
-    """Return the regularizer, if it is a diagonal quadratic and there is no set."""
+    """Return the regularizer if it is a diagonal quadratic and there is no set, otherwise None."""
     return (
         ask(problem.active_regularizer, Capability.QUADRATIC, problem.dim)
         if problem.is_unconstrained
@@ -101,13 +101,13 @@ def quadratic_of(problem: Declaration) -> DiagonalQuadratic | None:
 
 @remembered
 def predictor_of(problem: Declaration) -> LinearPredictor | None:
-    """Return the linear predictor of the risk, if it is one."""
+    """Return the linear predictor of the risk, or None."""
     return ask(problem.risk, Capability.LINEAR_PREDICTOR)
 
 
 @remembered
 def regularized(problem: Declaration) -> Regularized | None:
-    """Return the risk and its quadratic, if multipliers of the examples give cuts; else None."""
+    """Return the risk and its quadratic, if multipliers of the examples give cuts; otherwise None."""
     predictor, quadratic = predictor_of(problem), quadratic_of(problem)
     if predictor is None or quadratic is None or not offers(problem.risk, Capability.DUAL_CUT):
         return None

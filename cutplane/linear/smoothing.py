@@ -1,4 +1,4 @@
-"""Losses of the examples at a point, with kinks smoothed by Moreau envelopes, shifted by multipliers."""
+"""Losses of the examples at a point; kinks are smoothed by Moreau envelopes, shifted by multipliers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor
 
 _PASS = 2.5
-"""Nanoseconds for an example in a pass over envelopes, because threads pay only for enough work."""
+"""Nanoseconds per example in a pass over envelopes, because threads are faster only for enough work."""
 _SAMPLE = 512
-"""Examples that determine the first mu, because it is rounded to a power of 4."""
+"""Number of examples that determine the first mu, few because mu is rounded to a power of 4."""
 _SHARE = 0.2
-"""Change of the risk by the first smoothing, relative to the risk above its infimum, because more hides the
-kinks."""
+"""Change of the risk by the first smoothing, relative to the risk above its infimum, because a larger change
+would hide the kinks."""
 _RANGE = 30
 """Largest absolute exponent of 4 in the first mu, because 4^-30 is below all digits."""
 _SHRINK = 0.5
-"""Factor of mu with new shifts, because the error decreases with both."""
+"""Factor of mu with new shifts, because the error decreases with both mu and better shifts."""
 _FINEST = 4.0**-60
-"""Least smoothing relative to the targets, because less changes no digit of data of sizes down to 1e-20."""
+"""Least smoothing relative to the targets, because less changes no digit even of data of size 1e-20."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outlined(ScalarLoss):
-    """The loss with given pieces of a given variable."""
+    """The loss with given pieces and a given variable."""
 
     phi: Pieces
     variable: Any = "residual"
@@ -52,8 +52,9 @@ class Examples:
     """The weighted sum f of the losses as a function of the predictions z, smoothed if they have kinks.
 
     The smoothed loss of example i is min over r of phi(r) + (r - s_i - mu v_i)^2 / (2 mu), with s_i its
-    argument. The slopes are multipliers of the examples. If these become the shifts v, the slopes tend to
-    multipliers of the losses themselves: the method of multipliers. Without kinks mu is 0.
+    argument. The slopes are multipliers of the examples. If they repeatedly become the shifts v, they
+    converge to multipliers of the losses without smoothing; this is the method of multipliers. Without kinks,
+    mu is 0.
 
     Attributes
     ----------
@@ -88,14 +89,14 @@ class Examples:
         self._weighted: WeightedLoss | None = None
 
     def advance(self, r: Array) -> bool:
-        """Shift by the slopes r, and smooth less; tell whether that was possible."""
+        """Shift by the slopes r, and smooth less; tell whether this was possible."""
         possible = self.mu > _FINEST * max(1.0, float(np.abs(self.risk.y).max()))
         if possible:
             self.set_smoothing(_SHRINK * self.mu, self.unweighted(r))
         return possible
 
     def risk_at(self, z: Array) -> float:
-        """Return the weighted sum of the losses without smoothing; cached for the last array."""
+        """Return the weighted sum of the losses without smoothing, cached for the last array."""
         if self._valued is None or self._valued[0] is not z:
             self._valued = z, self._true_risk(z)
         return self._valued[1]
@@ -121,7 +122,7 @@ class Examples:
         return d
 
     def derivatives(self, z: Array) -> tuple[Array, Array]:
-        """Return the multipliers at predictions z without the weights of the examples, and the bends."""
+        """Return the multipliers at predictions z, divided by the weights of the examples, and the bends."""
         if self._envelope is None:
             return self.unweighted(self._smooth.derivatives(z)), self._smooth.second_derivatives(z)
         u, bends = _derivatives(self._envelope, self._shifted(z), self.risk.y, self._parts)
@@ -149,7 +150,7 @@ class Examples:
     def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
         """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or an estimate of it; 0 for s = 1.
 
-        With smoothed losses it is the increase of `error` by the factor s. `d` are the bends at z.
+        With smoothed losses, it is the increase of `error` due to the factor s. `d` are the bends at z.
         """
         if s == 1.0:
             return 0.0
@@ -169,7 +170,7 @@ class Examples:
         return _into_domain(self.risk, u, self.risk.y)
 
     def first_mu(self, z: Array, gap: float) -> float:
-        """Return the power of 4 for mu with which smoothing at z changes the risk by about `gap`; or 0."""
+        """Return the power of 4 for mu with which smoothing changes the risk at z by about `gap`; or 0."""
         if not self.kinked or self._outline is None:
             return 0.0
         risk, outline, rows = self.risk, self._outline, slice(None, None, max(1, z.size // _SAMPLE))
@@ -187,7 +188,7 @@ class Examples:
             u = _into_domain(risk, _derivatives(envelope(outline, 4.0**k), z, y, parts)[0], y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
-        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # smoothing costs at most mu / 2 times that
+        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # changes cost at most mu / 2 times this
         k = math.floor(math.log(2.0 * gap / steep, 4.0)) if 0.0 < gap < math.inf and steep > 0.0 else 0
         k = min(max(k, -_RANGE), _RANGE)
         while k > -_RANGE and costs_more(k):
@@ -239,7 +240,7 @@ def _derivatives(outline: Outline, z: Array, y: Array, parts: Ranges) -> tuple[A
 
 
 def _run(do: Callable[[tuple[int, int]], Any], parts: Ranges) -> list[Any]:
-    """Call a function of each range of examples, on threads if there are several."""
+    """Call a function for each range of examples, in threads if there are several ranges."""
     return [do(parts[0])] if len(parts) == 1 else run_chunks(do, parts)
 
 
@@ -248,9 +249,9 @@ def _weighted(loss: ScalarLoss, risk: LinearPredictor) -> WeightedLoss:
 
 
 def _conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
-    """Return the weighted sum of the conjugates as a function of multipliers within their domain.
+    """Return a function: multipliers in their domain -> the weighted sum of the conjugates.
 
-    It is nan if the loss has no pieces.
+    The sum is nan if the loss has no pieces.
     """
     phi, margin = pieces_of(risk.loss), risk.loss.variable == "margin"
     if phi is None:
@@ -262,7 +263,7 @@ def _conjugates(risk: LinearPredictor, y: Array, weights: Array, parts: Ranges) 
 
 
 def _sum(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[[Array], float]:
-    """Return the weighted sum of losses as a function of the predictions."""
+    """Return a function: predictions -> the weighted sum of losses."""
 
     def do(z: Array, part: tuple[int, int]) -> float:
         sums = np.empty(1)
@@ -273,7 +274,7 @@ def _sum(outline: Outline, y: Array, weights: Array, parts: Ranges) -> Callable[
 
 
 def _into_domain(risk: LinearPredictor, u: Array, y: Array) -> Array:
-    """Return u without the rounding errors by which it leaves the domain of the conjugates."""
+    """Return u, without the rounding errors that put it outside the domain of the conjugates."""
     phi = pieces_of(risk.loss)
     if phi is None:
         return u

@@ -17,18 +17,19 @@ from cutplane.linear.columns import add, dot, put, size
 from cutplane.runtime.compiling import SUMS, routine
 
 _BATCH = 5
-"""Sweeps between two extrapolations, because this number was published."""
+"""Number of sweeps between two extrapolations, because this number is published."""
 _MOST = 200
-"""Most batches of one call, because the caller then checks the time."""
+"""Largest number of batches in one call, because the caller then checks the time."""
 _RIDGE = 1e-14
-"""Share of their trace added to the products of steps, because dependent steps make them singular."""
+"""Number added to the diagonal of the products of steps, relative to their trace, because dependent steps
+make them singular."""
 _ABOVE = 1.0 + 4.0 * 2.0**-52
-"""Factor on the largest ratio, because it has a rounding error."""
+"""Factor of the largest ratio, because the ratio has a rounding error."""
 
 
 @routine(fastmath=SUMS)
 def _group_step(columns, which, start, end, x, cost, steep, d, r):
-    """Take a proximal gradient step in a group; return the decrease of the objective, and entries visited."""
+    """Take a proximal gradient step in a group; return the decrease of the objective and entries visited."""
     new = np.empty(end - start)
     fall = square = 0.0
     visited = 0
@@ -121,7 +122,8 @@ def _solve(A, b):
 
 @routine(fastmath=SUMS)
 def _extrapolate(xs, rs, starts, x, terms, d, r, value):
-    """Go to the affine combination of the iterates with the shortest step, if the model is lower there.
+    """Replace x by the affine combination of the iterates with the shortest step, if the model is lower
+    there.
 
     This is Anderson acceleration, reference [2] of `CoordinateDescent`. Return the value of the model.
     """
@@ -162,18 +164,18 @@ def _extrapolate(xs, rs, starts, x, terms, d, r, value):
 
 @routine(fastmath=SUMS)
 def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
-    """Sweep over all blocks, then in batches over those that can change both ways; update x and r.
+    """Sweep over all blocks, then in batches over the blocks that can change both ways; update x and r.
 
-    It ends when a sweep over all blocks decreases the model by less than the goal, or than a share of the
-    decrease of the first one. The decreases of batches predict how many more are needed: it also ends if
-    these would visit more entries of the data than the budget.
+    The function ends when a sweep over all blocks decreases the model by less than the goal, or by less than
+    a share of the first decrease. It also ends if the decreases of batches predict that the remaining batches
+    would visit more entries of the data than the budget.
 
     Returns
     -------
     visited : float
-        Entries of the data that were visited.
+        Number of entries of the data that were visited.
     fall : float
-        The decrease by the last sweep over all blocks; inf if the budget was reached.
+        The decrease of the last sweep over all blocks; inf if the budget was reached.
     """
     costs, _, _, low, high = terms
     everywhere = np.arange(starts.shape[0] - 1)
@@ -226,7 +228,7 @@ def descend(columns, which, starts, x, terms, bends, d, r, goal, share, budget):
 def best_factor(x, g, terms, free):
     """Return the factor of multipliers with slopes g that gives the best bound, and the gap with it.
 
-    Each position is a block; the slopes of free ones count as zero.
+    Each position is a block. The slopes of free positions count as zero.
     """
     costs, weights, centre, low, high = terms
     excess = 0.0

@@ -1,4 +1,4 @@
-"""Piecewise linear losses with an l1 norm along a path: the simplex method, from vertex to vertex."""
+"""Paths of piecewise linear losses with an l1 norm, by the simplex method from vertex to vertex."""
 
 from __future__ import annotations
 
@@ -21,35 +21,39 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _MOST_ENTRIES = 300_000
-"""Most entries of the data, because a step reads them all and a path takes about as many steps as there are
-examples: at this size a path takes 0.2 to 0.9 of the time of cold solves, at twice as many entries up to
-1.5."""
+"""Largest number of entries of the data, because a step reads all of them, and a path takes about as many
+steps as there are examples. At this size, a path takes 0.2 to 0.9 times the time of cold solves; at twice
+this size, up to 1.5 times."""
 _REFRESHED = 50
-"""Steps after which all numbers are computed from the basis, because each step adds a rounding error."""
+"""Number of steps after which all numbers are computed again from the basis, because each step adds a
+rounding error."""
 _APART = 1e-10
-"""Random shifts of knots and costs, relative to them, because steps may cycle at ties."""
+"""Size of random relative shifts of knots and costs, which are needed because steps may cycle at ties."""
 _STEPS = 20
-"""Most steps for each example and coordinate at one weight, because many times fewer are ever needed."""
+"""Largest number of steps per example and coordinate at one weight, because much fewer suffice."""
 _MOVED, _OPTIMAL, _LOST = 0, 1, 2
-"""Outcomes of a step, numbers because compiled routines return them."""
+"""Outcomes of a step, as numbers because compiled routines cannot return an enum."""
 _VIOLATION = 1e-9
-"""Violation of a multiplier, relative to its interval, that counts as zero, because it is a rounded sum."""
+"""Violation of a multiplier, relative to its interval, that counts as zero, because the multiplier is a
+rounded sum."""
 _PIVOT = 1e-9
 """Smallest pivot, relative to the direction, because smaller ones are rounding errors."""
 _STILL = 1e-11
-"""Change of a prediction, relative to the largest one, that counts as zero, because it is a rounded sum."""
+"""Change of a prediction, relative to the largest change, that counts as zero, because it is a rounded
+sum."""
 _PER_COORDINATE = 0.3
-"""Weight of the violation of a coordinate relative to an example's, because 0.1 to 1 take as many steps."""
+"""Weight of the violation of a coordinate relative to the violation of an example; any value from 0.1 to 1 is
+good, because the number of steps hardly depends on it."""
 
 
 class VertexFollower:
     """The simplex method on ``sum_i c_i l(<x_i, w> + b, y_i) + sum_j costs_j |w_j|``, for decreasing weights.
 
-    The solution is a vertex: some examples lie at knots of their losses, and as many coordinates are not
-    zero. The objective decreases along an edge in two cases: the multiplier of such an example lies outside
-    of the slopes at its knot, or a slope of the risk exceeds the cost of a coordinate that is zero. A step
-    passes all knots on the edge up to the minimum, as in the method of Barrodale and Roberts [1]_. The next
-    weight starts at the vertex of the one before.
+    The solution is a vertex: the basic examples are at knots of their losses, and as many coordinates are not
+    zero. The objective decreases along an edge if the multiplier of a basic example is outside of the slopes
+    at its knot, or if a slope of the risk exceeds the cost of a coordinate that is zero. A step passes all
+    knots on the edge up to the minimum, as in the method of Barrodale and Roberts [1]_. The next weight
+    starts at the last vertex.
 
     References
     ----------
@@ -108,7 +112,7 @@ class VertexFollower:
         return None
 
     def _refresh(self) -> bool:
-        """Compute everything from the basis; tell whether that is possible."""
+        """Compute all numbers from the basis; tell whether this is possible."""
         rows, knots, columns, _, _, size = self._basis
         p = size[0]
         E, N = rows[:p], columns[:p]
@@ -139,7 +143,7 @@ class VertexFollower:
 
 
 def can_walk(problem: Declaration) -> bool:
-    """Tell whether a path follows vertices: a piecewise linear loss, costs everywhere, and few data."""
+    """Tell whether a path follows vertices: a piecewise linear loss, positive costs, and few data."""
     risk, terms = predictor_of(problem), terms_of(problem)
     phi = None if risk is None else pieces_of(risk.loss)
     if risk is None or terms is None or phi is None or phi.curvatures.any() or risk.n_blocks > 1:
@@ -152,7 +156,7 @@ def can_walk(problem: Declaration) -> bool:
 
 @routine(fastmath=SUMS)
 def _products(X, d, out):
-    """Set the products of the rows with d; return the largest absolute one."""
+    """Set the products of the rows with d; return the largest absolute product."""
     largest = 0.0
     for i in range(X.shape[0]):
         total = 0.0
@@ -166,7 +170,7 @@ def _products(X, d, out):
 
 @routine
 def _reaching(times, rises, count, rise):
-    """Return the first of `count` times, in order, up to which the rises sum to `rise`; inf if none."""
+    """Return the first of `count` ordered times up to which the rises sum to `rise`; inf if there is none."""
     total = 0.0
     for k in range(count):
         total += rises[k]
@@ -207,7 +211,7 @@ def _reaching(times, rises, count, rise):
 def _entering(X, slopes, costs, basis, inverse, g, base):
     """Return an example (1) or coordinate (2) that changes its piece, its position, side and violation.
 
-    `base` are the slopes of the risk without the basic examples; g is set to all of them.
+    `base` are the slopes of the risk without the basic examples; g is set to the slopes of the whole risk.
     """
     rows, knots, columns, signs, inside, size = basis
     p = size[0]
@@ -239,7 +243,7 @@ def _entering(X, slopes, costs, basis, inverse, g, base):
 
 @routine
 def _step(X, places, slopes, costs, x, z, piece, u, base, basis, inverse, work):
-    """Go along the steepest edge, as long as the objective decreases; return _MOVED, _OPTIMAL or _LOST.
+    """Step along the steepest edge as long as the objective decreases; return _MOVED, _OPTIMAL or _LOST.
 
     Parameters
     ----------

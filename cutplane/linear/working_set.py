@@ -1,4 +1,4 @@
-"""The solution of a problem in some of its coordinates, by sweeps and Newton steps."""
+"""The minimiser of a problem over some of its coordinates, by sweeps and Newton steps."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from cutplane.proof.rounding import CANCELLED
 from cutplane.runtime.deadline import check_time
 
 PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.25, 1e6
-"""Costs of a product in a Gram matrix, of a cubed unknown of a linear system, and of the calls of both, in
-entries of the data visited by a sweep, because sweeps and Newton steps are compared in this unit."""
+"""Costs of a product in a Gram matrix, of a cubed unknown of a linear system, and of both calls, in entries
+of the data visited by a sweep, because sweeps and Newton steps are compared in this unit."""
 _MOST_UNKNOWNS = 2000
-"""Most unknowns of a linear system, because a Gram matrix of them takes 32 MB."""
+"""Largest number of unknowns of a linear system, because their Gram matrix takes 32 MB."""
 _RIDGE = 1e-12
-"""Share of the largest diagonal entry added to a Gram matrix, because dependent columns make it singular."""
+"""Number added to the diagonal of a Gram matrix, relative to its largest entry, because dependent columns
+make it singular."""
 _PIVOTS = 5
-"""Kinks after which a Newton step continues without a coordinate, because sweeps then find others that
-change."""
+"""Number of kinks after which a Newton step ends, because sweeps then find other coordinates that change."""
 _ROUNDS = 200
-"""Most rounds at one working set, because many times fewer are ever needed."""
+"""Largest number of rounds at one working set, because much fewer suffice."""
 _ARMIJO = 0.01
 """Share of the expected decrease at which a step is accepted, because reference [3] of `CoordinateDescent`
 uses it."""
 HALVINGS, _ATTEMPTS = 30, 5
-"""Halvings of a step of sweeps, because 30 reach the last digits; of a Newton step, which fails sooner."""
+"""Number of halvings of a step of sweeps, because 30 reach the last digits; and of a Newton step, fewer
+because it fails sooner."""
 _ROUGH = 0.1
-"""Share of the decrease of the first sweep at which the last one may stop, because the model is not the
-risk."""
+"""Share of the first sweep's decrease at which sweeps may end, because the model is not the risk."""
 _SHARP, _SHARPER = 0.1, 10
-"""Decrease by a sweep as a share of the gap to reach, because that usually closes it; and its factor."""
+"""Decrease by a sweep as a share of the gap to reach, because this usually closes it; and the factor by which
+it shrinks."""
 _ABOVE = 1.0 + 1e-10
-"""Factor on the largest eigenvalue, because it is computed with a rounding error."""
+"""Factor of the largest eigenvalue, because it is computed with a rounding error."""
 
 
 @dataclass(eq=False)
@@ -51,9 +52,10 @@ class Position:
     damping : float
         The least second derivative in the model of a loss, as a share of the largest one.
     sharpness : float
-        The decrease by a sweep at which a gap counts as closed, as a share of the gap.
+        The decrease by a sweep, as a share of the gap, at which the gap counts as closed.
     patience : float
-        The cost of sweeps, in Newton steps, at which a Newton step is taken: larger after such steps failed.
+        The cost of sweeps, in Newton steps, at which a Newton step is taken; larger after a Newton step
+        failed.
     """
 
     x: Array
@@ -65,11 +67,11 @@ class Position:
 
 
 class WorkingSet:
-    """The minimum over some coordinates of the sum of the losses and their terms; the others stay fixed.
+    """The minimum over some coordinates of the losses plus their terms; the other coordinates are fixed.
 
-    A round makes a quadratic model of the losses. It either sweeps over the blocks of the model, or takes a
-    Newton step in the coordinates that can change both ways, if the decreases of sweeps predict that these
-    cost more than the Newton step.
+    A round makes a quadratic model of the losses. It sweeps over the blocks of the model. If the decreases
+    predict that sweeps cost more than a Newton step, it takes a Newton step in the coordinates that can
+    change both ways.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class WorkingSet:
         return _CALLS + PER_PRODUCT * products + _PER_CUBE * moving.size**3
 
     def _newton(self, moving: Array, slopes: Array, d: Array) -> Array | None:
-        """Minimise the model over the coordinates that can change, without those that reach a kink."""
+        """Minimise the model over the coordinates that can change, except those that reach a kink."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         self.position.visited += self._cost_of_newton(moving)
@@ -174,9 +176,9 @@ class WorkingSet:
         return step if step.any() and np.isfinite(step).all() else None
 
     def _advance(self, step: Array, slopes: Array, halvings: int) -> bool:
-        """Take the step, or the first of its halves that decreases the objective; tell whether x changed.
+        """Take the step, or the first of its halvings that decreases the objective; tell whether x changed.
 
-        Without halvings the whole step is taken, because the model is the risk itself.
+        Without halvings the whole step is taken, because the model is exact.
         """
         position, move = self.position, self.columns.times(step)
         t = 1.0
@@ -200,7 +202,8 @@ def search(
     slopes: Array,
     halvings: int,
 ) -> tuple[float, int]:
-    """Return 1, or the first of its halves that decreases the objective enough, or 0; and the halvings.
+    """Return the first of 1, 1/2, 1/4, ... that decreases the objective enough, or 0; and the number of
+    halvings.
 
     `move` is the change of the predictions z along the step of x; `slopes` are the slopes of the losses at x.
     """
@@ -221,10 +224,10 @@ def _gain(slopes: Array, bends: Array) -> float:
 
 
 def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, bool]:
-    """Go along a Newton step to the minimum of the model; tell whether the minimum is the end of the step.
+    """Step to the minimum of the model along a Newton step; tell whether it is the end of the step.
 
-    The derivative is -bend at the start and 0 at the end, except for kinks where a single coordinate changes
-    its sign, and for bounds, where the step ends.
+    The derivative is -bend at the start and 0 at the end, apart from jumps where a single coordinate changes
+    its sign. At a bound, the step ends.
     """
     side = np.where(step > 0.0, terms.high, terms.low)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -247,7 +250,9 @@ def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, b
 
 
 class Compressed:
-    """The factor L of the Gram matrix of all columns, with bends d of the losses: sweeps read no example."""
+    """The factor L of the Gram matrix of all columns with bends d of the losses, for sweeps without
+    examples.
+    """
 
     def __init__(self, columns: DataColumns, d: Array):
         self._everywhere = np.arange(columns.which.size)
@@ -288,5 +293,5 @@ class Compressed:
 
 
 def cost_of_compression(m: int, n: int) -> float:
-    """Return the cost in entries of the data visited by a sweep; inf for too many coordinates."""
+    """Return the cost in entries of the data visited by a sweep; inf if there are too many coordinates."""
     return PER_PRODUCT * m * n**2 + _PER_CUBE * n**3 if n <= _MOST_UNKNOWNS else math.inf

@@ -1,4 +1,4 @@
-"""Losses l(t, y) of a prediction t, or of a vector of scores, and a target y; convex in the first."""
+"""Losses l(t, y) of a prediction t, or of a vector of scores, and a target y; convex in the prediction."""
 
 from cutplane.losses.base import ExamplePieces, MarginLoss, ScalarLoss
 from cutplane.losses.pieces import Pieces

@@ -18,10 +18,10 @@ from cutplane.pieces.validation import Array, as_signs, as_vector
 _OPTIONAL = Capability.CVXPY, Capability.LOSS_CONJUGATE, Capability.SECOND_DERIVATIVE
 
 _outlines: dict[Any, Any] = {}
-"""Outlines by class and parameters of the loss, because making one takes as long as a pass over few
+"""Outlines by class and parameters of the loss, stored because making one takes as long as a pass over few
 examples."""
 _MOST = 256
-"""Outlines that are kept, because a search over a parameter of a loss makes many."""
+"""Largest number of stored outlines, because a search over a parameter of a loss makes many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class ExamplePieces:
     knots: Array
     """The ends of the pieces, ascending for each example, shape (k, m)."""
     slopes: Array
-    """Of each piece, shape (k + 1, m); piece j is between knots j - 1 and j."""
+    """The slope of each piece, shape (k + 1, m); piece j is between knots j - 1 and j."""
     curvatures: Array
-    """Of each piece, shape (k + 1, m)."""
+    """The curvature of each piece, shape (k + 1, m)."""
 
 
 class ScalarLoss:
@@ -62,7 +62,7 @@ class ScalarLoss:
     lipschitz : float
         A Lipschitz constant of l in t, for every y; inf if there is none.
     curvature : float or None
-        The second derivative in t, if it is constant, because some problems are then linear systems.
+        The second derivative in t, if it is constant; some problems are then solved as linear systems.
 
     Optional methods
     ----------------
@@ -99,7 +99,7 @@ class ScalarLoss:
     """
 
     variable: ClassVar[Literal["residual", "margin"]] = "residual"
-    # A subclass may replace these properties by plain numbers.
+    # A subclass may replace these properties by numbers.
     smoothness: float = property(lambda self: _smoothness(self._phi))  # pyright: ignore[reportAssignmentType]
     lipschitz: float = property(lambda self: _lipschitz(self._phi))  # pyright: ignore[reportAssignmentType]
     curvature: float | None = property(lambda self: _curvature(self._phi))  # pyright: ignore[reportAssignmentType]
@@ -129,7 +129,7 @@ class ScalarLoss:
         key = type(self), *vars(self).items()
         try:
             phi = _outlines[key] if key in _outlines else _outlines.setdefault(key, self.outline())
-        except TypeError:  # a number that has no hash
+        except TypeError:  # a parameter has no hash
             phi = self.outline()
         if len(_outlines) > _MOST:
             _outlines.clear()
@@ -144,13 +144,14 @@ class ScalarLoss:
     def derivative(self, t: Any, y: Any) -> Any:
         """Return the right derivative of l in t, a subgradient.
 
-        For a loss with an outline, a prediction within rounding errors of a kink counts as at the kink.
+        For a loss with an outline, a prediction that differs from a kink only by rounding errors is treated
+        as equal to it.
         """
         s, direction, size = self._place(t, y)
         return self._declared.slope(s, direction, size) * direction
 
     def cancelled(self, t: Any, y: Any) -> Any:
-        """Return the size of the terms that cancel where `derivative` crosses a kink of an outline."""
+        """Return the size of the terms that cancel if `derivative` is the slope beyond a kink near t."""
         return np.zeros(np.shape(t)) if self._phi is None else self._phi.cancelled(*self._place(t, y))
 
     def directional(self, t: Any, y: Any, d: Any) -> Any:
@@ -208,7 +209,7 @@ class ScalarLoss:
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """The optional methods that follow from no outline and that the subclass does not implement."""
+        """The optional methods that the subclass does not implement, and that no outline provides."""
         if self._phi is not None:
             return ()
         kind = type(self)

@@ -29,25 +29,28 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, date_by_callees, source_hash
 
 _TRIALS = 8
-"""Examples at which a compiled loss is compared with its methods, because eight usually have both labels."""
+"""Number of examples at which a compiled loss is compared with its methods, because eight usually have both
+labels."""
 _STEPS = 100
-"""Steps of `dual_prox` at most, because a hundred halvings reduce 1e16 to 1e-14."""
+"""Largest number of steps of `dual_prox`, because a hundred halvings reduce 1e16 to 1e-14."""
 _CLOSE = 1e-8
-"""Relative size of the last Newton step, because the remaining error is its square."""
+"""Relative size of the last Newton step, because the remaining error is about its square."""
 
 
 class Compiled(NamedTuple):
-    """The compiled passes of a loss, and its numbers."""
+    """The compiled passes of a loss, and the numbers that they use."""
 
     numbers: Any
     """The first argument of every pass."""
     passes: Mapping[str, Any]
-    """The passes of `cutplane.losses.passes` for a loss with an outline, else copies of the patterns."""
+    """The passes of `cutplane.losses.passes` for a loss with an outline, otherwise copies of the patterns."""
     tag: str | None = ""
-    """The suffix of the names of the copies, the same in every process; None if there is no such suffix."""
+    """The suffix of the names of the copies, which is the same in every process; None if there is none."""
 
     def loop(self, loop: Any) -> Callable[..., Any]:
-        """Return a compiled loop with `dual_prox` and `is_settled` of this loss in place of its patterns."""
+        """Return a compiled loop in which the patterns `dual_prox` and `is_settled` are those of this
+        loss.
+        """
         used = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
         return loop if self.tag == "" else _loop(loop, self.tag, *used)
 
@@ -75,12 +78,14 @@ def compiled(loss: ScalarLoss, y: Array) -> Compiled | None:
 
 
 _agreeing: dict[Any, bool] = {}
-"""Whether compiled losses agree with their methods, by everything that the methods depend on."""
+"""Whether compiled losses agree with their methods, by everything on which the methods depend."""
 
 
 @cache
 def _copies(methods: tuple[Any, ...], fields: tuple[str, ...]) -> tuple[dict[str, Any], str | None]:
-    """Return copies of the patterns for these methods, and their tag; `fields` are the numbers they use."""
+    """Return copies of the patterns for these methods, and their tag; `fields` are the numbers that they
+    use.
+    """
     tag = _tag(methods, fields)
     given = {method.__name__: _scalar(method, fields) for method in methods}
     smooth = "second_derivative" in given
@@ -100,7 +105,7 @@ def _loop(loop: Any, tag: str | None, *names: tuple[str, Any]) -> Any:
 
 def _scalar(method: Any, fields: tuple[str, ...]) -> Any:
     """Return a method of a loss as a compiled function of (numbers, t, y)."""
-    public = {field: "x" + field for field in fields}  # because fields of a named tuple must be public
+    public = {field: "x" + field for field in fields}  # fields of a named tuple must not start with "_"
     code = method.__code__.replace(
         co_names=tuple(public.get(name, name) for name in method.__code__.co_names)
     )
@@ -167,17 +172,17 @@ def _agree(code: Compiled, loss: ScalarLoss, y: Array) -> bool:
 
 
 def value(numbers, t, y):
-    """Return the loss; copies have its method here. `numbers` are the numbers of `self` that it uses."""
+    """Return the loss; copies call the loss's method here. `numbers` are the attributes that it uses."""
     return 0.0
 
 
 def derivative(numbers, t, y):
-    """Return the derivative in t; copies have the method of the loss here."""
+    """Return the derivative in t; copies call the loss's method here."""
     return 0.0
 
 
 def second_derivative(numbers, t, y):
-    """Return the second derivative in t; copies have the method of the loss here."""
+    """Return the second derivative in t; copies call the loss's method here."""
     return 0.0
 
 
@@ -213,8 +218,8 @@ def dual_prox(numbers, t, y, q, start):
     """Return the derivative of the loss at the r that minimises l(r, y) + (r - t)^2 / (2 q).
 
     This r is the zero of h(r) = r - t + q l'(r), which lies between any r and r - h(r), because the slope of
-    h is at least 1. The search takes Newton steps, and bisects where a Newton step is more than half of the
-    last one. It starts at `start`, or at 0 if the zero may be far from `start`.
+    h is at least 1. The search takes Newton steps, and bisects if a Newton step is more than half of the
+    previous one. It starts at `start`, or at 0 if the zero may be far from `start`.
     """
     r = start
     u = derivative(numbers, r, y)
@@ -243,5 +248,5 @@ def dual_prox(numbers, t, y, q, start):
 
 
 def is_settled(numbers, t, y, reach):
-    """Tell whether the derivative is constant at predictions nearer to t than `reach`."""
+    """Tell whether the derivative is constant at all predictions closer to t than `reach`."""
     return False

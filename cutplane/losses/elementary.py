@@ -1,6 +1,7 @@
 """Functions for losses that compiled loops vectorise, unlike the functions of numpy.
 
-For arrays they call numpy. Compiled code uses `cutplane.losses.inlined`, which is accurate to about one ulp.
+For arrays they call numpy. In compiled code they are the functions of `cutplane.losses.inlined`, which are
+accurate to about one ulp.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """exp and log1p for compiled loops, without branches and calls, so that the compiler can vectorise the loops.
 
-Both are accurate to about one ulp. The functions of the C library need a call per example, unless Intel's
-SVML is installed. These must not be compiled with "reassoc", because it would remove the rounding to
+Both are accurate to about one ulp. The C library would need a call per example, unless Intel's SVML is
+installed. These functions must not be compiled with "reassoc", because it would remove the rounding to
 integers.
 """
 
@@ -18,13 +18,14 @@ from cutplane.losses import elementary
 INLINE: Any = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
 
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-"""ln 2 in two parts, because the product of the first and an integer of at most 11 bits is exact."""
+"""ln 2 in two parts, because the product of the first part and an integer of at most 11 bits is exact."""
 _ROUND = 6755399441055744.0
-"""1.5 * 2^52, because adding it to a number rounds that to an integer, which is then in the last bits."""
+"""1.5 * 2^52, used because adding it to a number rounds the number to an integer, which is then in the last
+bits."""
 _FAR = 1000.0
-"""Largest argument of exp, because the result is 0 or inf beyond it, and the exponent would overflow."""
+"""Largest argument of exp, because beyond it the result is 0 or inf, and the exponent would overflow."""
 _SQRT2 = 1.4142135623730951
-"""The square root of 2, by which log1p divides large 1 + x, because its series is shorter near 1."""
+"""The square root of 2, by which log1p divides large values of 1 + x because its series is shorter near 1."""
 
 
 @njit(**INLINE)
@@ -48,7 +49,7 @@ def exp(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    half = 0.5 * k + _ROUND  # its low bits are an integer, half of k
+    half = 0.5 * k + _ROUND  # its low bits are the integer half of k
     rest = (k - (half - _ROUND)) + _ROUND
     first = (np.float64(half).view(np.int64) + np.int64(1023)) << np.int64(52)
     second = (np.float64(rest).view(np.int64) + np.int64(1023)) << np.int64(52)
@@ -57,7 +58,9 @@ def exp(x):
 
 @njit(**INLINE)
 def log1p(x):
-    """Return ln(1 + x) for 0 <= x <= 1, as 2 artanh(x / (2 + x)), with (1 + x) / sqrt(2) if x is large."""
+    """Return ln(1 + x) for 0 <= x <= 1, as 2 artanh(x / (2 + x)); for large x by means of (1 + x) /
+    sqrt(2).
+    """
     large = 1.0 * (x > _SQRT2 - 1.0)
     g = (x - large * (_SQRT2 - 1.0)) / (1.0 + large * (_SQRT2 - 1.0))
     f = g / (2.0 + g)

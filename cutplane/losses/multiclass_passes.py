@@ -1,10 +1,10 @@
-"""Compiled loops over the examples: the multiclass hinge, and it and the softmax loss along a line.
+"""Compiled loops over examples: the multiclass hinge, and the hinge and the softmax loss along a line.
 
 `scores` is C-contiguous of shape (m, p), `labels` of shape (m,).
 
-The hinge of example i at start + t step is the maximum over the classes j of p affine functions of t,
-rise_j + t speed_j, where rise_j = margin_ij + start_ij - start_i,label and speed_j = step_ij - step_i,label;
-the function of the true class is zero. `margins` is empty if all of them are 1.
+The hinge of example i at start + t step is the maximum over the classes j of p affine functions of t, rise_j
++ t speed_j, where rise_j = margin_ij + start_ij - start_i,label and speed_j = step_ij - step_i,label; the
+function of the true class is zero. `margins` is empty if all margins are 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cutplane.losses.inlined import exp
 from cutplane.runtime.compiling import SUMS, routine
 
 _TINY = 5e-324
-"""The least kink, because a kink must be greater than the start of the line."""
+"""The smallest kink, because a kink must be greater than the start of the line."""
 
 
 @routine
@@ -28,7 +28,7 @@ def _rise(scores, margins, i, own, j):
 
 @routine
 def _rival(scores, margins, i, own):
-    """Return the class that attains the maximum and the loss; the true class wins ties, then the first."""
+    """Return the class that attains the maximum, and the loss; of tied classes, the true or the first one."""
     rival, best = own, 0.0
     for j in range(scores.shape[1]):
         rise = _rise(scores, margins, i, own, j)
@@ -77,7 +77,7 @@ def hinge_between(low, high, start, step, labels, weights, margins, kinks, jumps
 
     Return the slope after low, the sum of squares of its terms, and the number of kinks; `kinks` and `jumps`
     have room for m p. The maximal function of each example is followed from low to high: the next one is the
-    steeper function that is met first. This takes O(p) for each kink of an example, which usually has few.
+    steeper function that crosses it first. This takes O(p) per kink, and an example usually has few kinks.
     """
     m, p = start.shape
     heights, speeds = np.empty(p), np.empty(p)

@@ -1,7 +1,7 @@
 """Compiled loops over the examples: piecewise losses and their derivatives, at a point and along a line.
 
-Loops over the pieces run within blocks of examples. The compiler vectorises every inner loop, because
-branches are conditional expressions, and arrays are sliced to the range of the loop before it.
+Loops over the pieces run within blocks of examples. The compiler can vectorise every inner loop, because
+branches are conditional expressions, and arrays are sliced to the range of the loop first.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _BLOCK = 512
-"""Examples of a block, because its arrays of 4 KiB each fit into the fastest cache."""
+"""Number of examples in a block, because its arrays of 4 KiB each fit into the fastest cache."""
 
 
 class Outline(NamedTuple):
     """The numbers of `Pieces`, for compiled code."""
 
     margin: bool
-    """Whether s = y t; else s = t - y."""
+    """Whether s = y t; otherwise s = t - y."""
     base: Array
     """phi(at), the base slope, and `at`; see `Pieces.terms`."""
     terms: Array
     """The terms of `Pieces.terms`, shape (any, 5)."""
     pieces: Array
-    """Start of each piece, relative distance within which a point counts as there, slope, and curvature;
-    shape (k + 1, 4)."""
+    """Per piece: its start, the relative distance within which a point counts as at the start, slope and
+    curvature; shape (k + 1, 4)."""
 
 
 @lru_cache(maxsize=256)
@@ -143,8 +143,8 @@ def between(outline, z0, z1, y, weights, low, high, kinks, jumps, bends):
     """Find the kinks in (low, high) of the weighted losses along a line, and the jumps of both derivatives.
 
     Return the first and second right derivative at low, and the number of kinks. `bends`, for the jumps of
-    the second derivative, is empty if it has none; the other arrays have room for all kinks. Whether an
-    example is past a kink depends on its t, because its prediction at the kink has a rounding error.
+    the second derivative, is empty if there are none; the other arrays have room for all kinks. Whether an
+    example has passed a kink is decided by its t, because its prediction at the kink has a rounding error.
     """
     margin, pieces = outline.margin, outline.pieces
     slope = curvature = 0.0

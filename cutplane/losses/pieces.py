@@ -15,20 +15,22 @@ from cutplane.pieces.validation import Array, as_numbers, as_scalar, as_vector
 
 LAST_BITS = 2.0**-48
 """Rounding error of a prediction, or of a sum over examples, relative to the terms: 16 ulps, because a
-prediction on a line between two others is rounded several times."""
+prediction on a line is rounded several times."""
 
 TINY = 2.0**-1022
-"""Least distance within which a point counts as at a knot, because a relative distance is 0 at the knot 0."""
+"""Least distance within which a point counts as at a knot, needed because a relative distance is 0 at the
+knot 0."""
 
 _SLACK = 1e-12
-"""Relative difference of the slopes at a knot that is no jump, because both slopes have rounding errors."""
+"""Relative difference of the slopes at a knot that counts as no jump, because both slopes have rounding
+errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """A convex, continuous function phi of one variable that is linear or quadratic between knots.
 
-    Piece j lies between knots j - 1 and j, and has ``phi'(s) = slopes[j] + curvatures[j] s`` there.
+    On piece j, between knots j - 1 and j, ``phi'(s) = slopes[j] + curvatures[j] s``.
 
     Parameters
     ----------
@@ -42,13 +44,13 @@ class Pieces:
         phi(at).
     at : float, optional
         By default a minimiser, so that `value` is the infimum. If phi is unbounded below, the default is the
-        first or the last knot, on the side where phi falls, or 0 without knots.
+        first or the last knot, on the side where phi decreases, or 0 without knots.
 
     Raises
     ------
     InvalidInputError
-        If a shape does not fit, a number is not finite, the knots do not ascend, or phi is not convex because
-        its slope falls at a knot or a curvature is negative.
+        If a shape does not fit, a number is not finite, the knots are not ascending, or phi is not convex
+        because its slope decreases at a knot or a curvature is negative.
 
     Examples
     --------
@@ -118,8 +120,8 @@ class Pieces:
     def slope(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
         """Return the slope of phi at s; at a knot, the slope on the side of `direction`.
 
-        An s within rounding errors of a kink, relative to the knot and to `size`, counts as at the kink. A
-        point then has the same slope after different computations.
+        If s differs from a kink only by rounding errors, relative to the knot and to `size`, it is treated as
+        equal to the kink. Then a point computed in two ways has the same slope.
         """
         first, *others = (b + c * s if c else b for b, c in zip(self.slopes, self.curvatures, strict=True))
         found = first if others else first + np.zeros(np.shape(s))
@@ -129,7 +131,7 @@ class Pieces:
         return found[()]
 
     def cancelled(self, s: Any, direction: Any = 1.0, size: Any = 0.0) -> Any:
-        """Return the jump times the size of the terms of s, where `slope` is the slope beyond a kink near s.
+        """Return the jump times the size of the terms of s, if `slope` is the slope beyond a kink near s.
 
         The tangent at s with this slope exceeds phi by at most `LAST_BITS` times the result, because it
         exceeds phi by the jump times the distance to the kink.
@@ -143,7 +145,7 @@ class Pieces:
         return total[()]
 
     def curvature(self, s: Any) -> Any:
-        """Return the second derivative of phi at s; at a knot, the one on its right."""
+        """Return the second derivative of phi at s; at a knot, the one to the right."""
         return self.curvatures[np.searchsorted(self.knots, s, side="right")]
 
     @cached_property
@@ -239,7 +241,7 @@ class Pieces:
             if jump:
                 total = total + jump * (u if sign else cp.abs(u))
             if curvature:
-                bounded: Any = width  # cvxpy says int
+                bounded: Any = width  # cvxpy's annotation is int
                 square = cp.square(u) if width == math.inf else cp.huber(u, bounded)
                 total = total + 0.5 * curvature * square
         return total

@@ -57,7 +57,8 @@ class SquaredHinge(MarginLoss):
 class ModifiedHuber(MarginLoss):
     """l(t, y) = max(0, 1 - y t)^2 if y t >= -1, else -4 y t: scikit-learn's ``modified_huber``.
 
-    Quadratic near the margin and linear beyond: smooth and tolerant of outliers (10.1145/1015330.1015332).
+    It is quadratic near the margin and linear beyond, therefore smooth and robust to outliers
+    (10.1145/1015330.1015332).
 
     Examples
     --------
@@ -215,7 +216,7 @@ class Quantile(ScalarLoss):
         return Pieces(knots=[0.0], slopes=[-self.tau, 1.0 - self.tau])
 
     def exact_slopes(self) -> list[Fraction]:
-        """Return the slopes without rounding errors, because `outline` rounds the second one."""
+        """Return the slopes as exact fractions, because `outline` rounds the second one."""
         return [-Fraction(self.tau), 1 - Fraction(self.tau)]
 
 
@@ -251,7 +252,7 @@ class EpsilonInsensitive(ScalarLoss):
 class SquaredEpsilonInsensitive(ScalarLoss):
     """l(t, y) = max(0, |t - y| - epsilon)^2, without the factor 1/2.
 
-    It is smooth support vector regression, scikit-learn's ``squared_epsilon_insensitive``
+    This loss of smooth support vector regression is scikit-learn's ``squared_epsilon_insensitive``
     (10.1023/B:STCO.0000035301.49549.88).
 
     Parameters

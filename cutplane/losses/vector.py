@@ -17,14 +17,14 @@ from cutplane.pieces.validation import Array, as_numbers
 from cutplane.runtime.threads import run_chunks
 
 _CHUNK = 1 << 16
-"""Scores that a thread computes with at a time, because 512 KiB fit into its cache."""
+"""Number of scores that a thread handles at a time, because 512 KiB fit into its cache."""
 
 _ONE = read_only(np.empty((0, 0)))
-"""The margins if all costs are 1, because these need no matrix."""
+"""The margins if all costs are 1, empty because these need no matrix."""
 
 
 class VectorLoss(ABC):
-    """l(s, y), convex in the scores s of the classes, for a label y; all methods take m examples at once.
+    """A loss l(s, y), convex in the scores s of the classes, for a label y; methods take m examples at once.
 
     A subclass is a frozen dataclass. It implements `value` and `derivative`. It overrides `directional` if it
     is not smooth, `line` for a faster or exact line search, and `check_classes` if it admits only some
@@ -249,7 +249,7 @@ class Softmax(VectorLoss):
 
 
 def _rises(s: Array, y: Array) -> Array:
-    """Return s_ij - s_iy, one row per class, because numpy is several times faster along long rows."""
+    """Return s_ij - s_iy with one row per class, because numpy is several times faster along long rows."""
     rises = np.array(s.T, order="C")
     rises -= rises[y, np.arange(y.size)]
     return rises

@@ -1,4 +1,4 @@
-"""Weighted sums of losses of given predictions: their values, derivatives, and both along lines."""
+"""Weighted sums of losses of given predictions: values and derivatives, at a point and along a line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 Derivatives = Callable[[float], tuple[float, float]]
 
 FEW = 512
-"""Number of examples up to which numpy is used, because it is nearly as fast as compiled loops for so few."""
+"""Number of examples up to which numpy is used, because compiled loops are hardly faster for so few."""
 
 _CHEAP, _COSTLY = 0.6, 2.5
-"""Nanoseconds per example, without and with divisions or exponentials, because these take longest."""
+"""Nanoseconds per example, without and with divisions or exponentials, which differ because these take
+longest."""
 
 _SAMPLE = 2048
-"""Examples of a sample, because a sample of 2048 brackets a line search to one part in 45 = sqrt(2048)."""
+"""Number of examples in a sample, because 2048 bracket a line search to one part in 45 = sqrt(2048)."""
 
 _GOLDEN = 0.6180339887498949
-"""Step of the sample as a share of all examples, because its multiples modulo 1 are evenly spread."""
+"""Step between examples of the sample as a share of all, because its multiples modulo 1 are evenly spread."""
 
 
 def weighted_loss(loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> WeightedLoss:
@@ -53,7 +54,7 @@ class WeightedLoss:
 
     is_piecewise_linear = False
     refused = False
-    """Whether the loss should have been compiled but cannot be."""
+    """Whether the loss was to be compiled, but cannot be."""
 
     def __init__(self, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         self.loss = loss
@@ -98,7 +99,7 @@ class WeightedLoss:
 
         def evaluate(t: float) -> tuple[float, float]:
             value, slope = float(self.values(self.combine(z0, z1, t)).sum()), along(t)[0]
-            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf on the whole line
+            return value, 0.0 if math.isnan(slope) else slope  # nan: the risk is inf everywhere
 
         return Line(evaluate, derivative=derivative, newton=newton)
 
@@ -147,7 +148,7 @@ class WeightedLoss:
 
 
 class CompiledLoss(WeightedLoss):
-    """The same as `WeightedLoss`, in one compiled pass without temporary arrays of m numbers."""
+    """The same as `WeightedLoss`, by one compiled pass without temporary arrays of m numbers."""
 
     def __init__(self, code: Compiled, loss: ScalarLoss, y: Array, weights: Array, edges: Array) -> None:
         super().__init__(loss, np.ascontiguousarray(y), np.ascontiguousarray(weights), edges)
@@ -168,7 +169,7 @@ class CompiledLoss(WeightedLoss):
 
     @cached_property
     def _cuts(self) -> Array:
-        """The beginnings of blocks and chunks, and m."""
+        """The first examples of blocks and chunks, and m."""
         return np.union1d(self.edges, [rows.start for rows in self._chunks])
 
     def values(self, z: Array) -> Array:
@@ -251,7 +252,8 @@ def _as_floats(z: Array) -> Array:
 
 
 LinePart = tuple[float, float, Array, Array, Array | None]
-"""The first and second derivative at the start of an interval, its kinks, and the jumps of both there."""
+"""The first and second derivative at the start of an interval, its kinks, and the jumps of both
+derivatives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +267,7 @@ class LossesOnLine(Derivative):
     squares : callable
         ``squares(*arrays)`` returns the sum of squares of the terms of the derivative at 0.
     arrays : tuple of ndarray
-        The arguments, one row for each example; the last are the weights.
+        The arguments, with one row per example; the last argument is the weights.
     chunks : list of slice
         The examples of each thread.
     """
@@ -305,7 +307,7 @@ class PiecesOnLine(Derivative):
         self.pieces, self.start, self.step = pieces, start, step
         self.curved, self.up, self.rates = bool(pieces.curvatures.any()), step > 0.0, weights * step
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            self.times = (pieces.knots - start) / step  # at which the examples reach their knots
+            self.times = (pieces.knots - start) / step  # the t at which examples reach their knots
         bends, rates = np.diff(pieces.curvatures, axis=0), np.abs(self.rates)
         self.jumps = np.maximum(0.0, rates * (np.diff(pieces.slopes, axis=0) + bends * pieces.knots))
         self.bends = rates * step * bends

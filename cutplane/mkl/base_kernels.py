@@ -16,9 +16,9 @@ from cutplane.pieces.validation import Array, as_count, as_numbers
 Tuples = Sequence[tuple[int, ...]]
 
 _CHUNK = 1 << 21
-"""Entries of a block of products, 16 MB, because a processor's cache is not larger."""
+"""Number of entries in a block of products, because 16 MB fit into a processor's cache."""
 _ASYMMETRY = 1e-8
-"""Relative asymmetry of a Gram matrix that counts as rounding error, because float32 matrices have it."""
+"""Relative asymmetry of a Gram matrix that counts as a rounding error, because float32 matrices have it."""
 
 
 class GramBases:

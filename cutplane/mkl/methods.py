@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _MEMORY = 6
-"""Updates used for the extrapolation, because older updates are from another region."""
+"""Number of updates used for the extrapolation, because older updates are not representative."""
 _REVIVED = 0.1
-"""Fraction of the vertex's weight that replaces a weight of 0, because the closed form would keep it at 0."""
+"""Share of the vertex's weight that replaces a weight of 0, because the closed form would keep it at 0."""
 _LOWEST = 1e-150
 """Weight below which weights count as 0, because the product of two such weights underflows."""
 _FARTHEST = 10.0
 """Largest change of the logarithm of a weight by an extrapolation, because an extrapolation is unreliable."""
 _HALVINGS = 30
-"""Halvings of a step, because a shorter step changes only the last digits."""
+"""Number of halvings of a step, because a shorter step changes only the last digits."""
 _NOISE = 1e-13
-"""Relative increase of the objective that counts as rounding error, because it is a sum of rounded terms."""
+"""Relative increase of the objective that counts as a rounding error, because it is a sum of rounded
+terms."""
 _FLAT = 1e-12
-"""Positive slope, relative to the largest slope, that counts as rounding error, because slopes are sums."""
+"""Positive slope, relative to the largest slope, that counts as a rounding error, because slopes are sums."""
 
 
 class Update(NamedTuple):
@@ -61,9 +62,9 @@ class ClosedFormWeights(Method):
 
     Therefore every update decreases the risk. The method extrapolates the last few updates (Anderson
     acceleration [2]_ of the logarithms of the weights). It accepts the extrapolated point if the risk
-    decreases, else the update. The cut at the iterate certifies the gap. For other differentiable risks that
-    decrease with every weight, the update is a descent direction, and steps along it are halved until the
-    risk decreases.
+    decreases there, otherwise the update. The cut at the iterate certifies the gap. For other differentiable
+    risks that decrease with every weight, the update is a descent direction, and steps along it are halved
+    until the risk decreases.
 
     The feasible set defines p: a `NonnegativeBall`, or a `Simplex` with p = 1. For p > 1 the method converges
     linearly, and faster for larger p. For p = 1 it is slow, and a weight that became 0, for example because
@@ -136,7 +137,7 @@ class ClosedFormWeights(Method):
 
 
 def _searched(run: Run, point: Point, after: Array) -> Point:
-    """Return the point after the update, or a point on the way if the update increases the objective.
+    """Return the point after the update, or a point between if the update increases the objective.
 
     A risk that is a minimum over w, as in the formula of `ClosedFormWeights`, always decreases.
     """
@@ -159,7 +160,7 @@ def _norm_of(run: Run) -> tuple[float, float]:
 
 
 def _closed_form(x: Array, forms: Array, p: float, vertex: Array) -> Array:
-    """Return the update up to a factor; for p > 1, a part of the vertex's weight replaces a weight of 0."""
+    """Return the update up to a factor; for p > 1, a share of the vertex's weight replaces a weight of 0."""
     if math.isinf(p):
         return np.ones_like(x)
     if p > 1.0:
@@ -173,9 +174,9 @@ def _scaled(x: Array, radius: float, p: float) -> Array:
 
 
 def _extrapolated(updates: tuple[Update, ...], p: float) -> Array | None:
-    """Return the point that Anderson acceleration predicts, up to a factor; None if it predicts none.
+    """Return the point predicted by Anderson acceleration, up to a factor; None if there is none.
 
-    The prediction minimises a combination of the last residuals, where each coordinate is weighted by the
+    The prediction minimises a combination of the last residuals, in which each coordinate is weighted by the
     p-th power of its weight.
     """
     if len(updates) < 2:

@@ -62,7 +62,8 @@ class PolynomialMKL:
     C : float, default 1.0
         Positive: the inverse of the regularization parameter of ridge regression.
     rho : array_like of shape (degree + 1,), optional
-        Positive weights of the norms by degree, by default 1. A larger weight penalises a degree more.
+        Positive penalties rho_d of the degrees d, by default 1. A larger one penalises products of degree d
+        more.
     constant : bool, default False
         Whether a constant variable 1 is added, so that products of fewer variables occur more often.
 
@@ -175,7 +176,7 @@ class FormNorm:
 
     For tuples of degree d, squares are summed over the first e + 1 <= d factors, with e as large as the
     allowed work permits. Over the other factors, the sum of squares is bounded by the square of the sum,
-    which a power of S gives. For e = d - 1 the result is exact.
+    which is computed by a power of S. For e = d - 1 the result is exact.
     """
 
     def __init__(self, bases: BaseKernels, rho: Array, work: float):
@@ -287,7 +288,7 @@ class PolynomialRun:
         self._evaluating += clock() - began
 
     def confirm(self, stop: Stop) -> Stop:
-        """Return the stop, because both bounds were computed without updates."""
+        """Return the stop unchanged, because both bounds were computed without updates."""
         return stop
 
     def result(self, stop: Stop, history: History) -> PolynomialMKLResult:

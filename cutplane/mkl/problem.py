@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from cutplane.kernels.dual import DualForm
 
 ENGINE_SHARE = 0.9
-"""Fraction of the tolerance for the weights, because the final machine uses the rest."""
+"""Share of the tolerance for the weights, because the final machine needs the rest."""
 _LEVEL = 0.7
 """Level of `LevelBundle` in "auto", because it trained the fewest machines on 390 kernels for C = 1 and C =
 100."""
 _NEGLIGIBLE = 1e-3
-"""Weights below this fraction of the largest weight are set to zero if the objective allows it, because each
-weight costs the evaluation of a kernel in predictions."""
+"""Share of the largest weight below which weights are set to zero if the objective allows it, because each
+nonzero weight costs the evaluation of a kernel in predictions."""
 
 
 class MKL:
@@ -68,7 +68,7 @@ class MKL:
     norm : float, default 1.0
         p, in [1, inf].
     entropy : float, default 0.0
-        At least 0, and positive for norm 1 only (smooth MKL). It increases the optimum by at most ``entropy
+        At least 0; a positive weight (smooth MKL) needs norm 1. It increases the optimum by at most ``entropy
         ln n_kernels``.
     intercept : bool, default True
         Whether there is an unregularised intercept b.
@@ -226,14 +226,14 @@ class MKL:
     def finished(
         self, x: Array, lower_bound: float, objective: float, start: Estimate | None, run: Result, tol: float
     ) -> MKLResult:
-        """Train a machine from `start` for the weights x that the engine found, and return the result."""
+        """Train a machine from `start` for the weights x of the engine, and return the result."""
         weights, machine = self._trained(x, objective, tol, start)
         objective = machine.solution.primal_value + self.problem.regularizer.value(weights)
         status, reason, gap = run.status, run.reason, relative_gap(lower_bound, objective)
         if status is Status.OPTIMAL and gap > tol:
             status, reason = Status.STALLED, "the last kernel machine could not be trained to the tolerance"
         elif status is Status.OPTIMAL:
-            reason = gap_reason(gap, tol)  # because the engine solved to a fraction of tol
+            reason = gap_reason(gap, tol)  # because the engine solved to a share of tol
         return MKLResult(
             weights=weights,
             coefficients=machine.solution.a,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _ROUGH = 0.1
 """Relative accuracy of the first cut, because the model has no other cut yet."""
 _MACHINE = 0.3
-"""Fraction of the allowed error for the gap of the machine, because dropped kernels cause error too."""
+"""Share of the allowed error for the gap of the machine, because dropped kernels cause an error, too."""
 _DROPPED = 0.2
-"""Fraction of the allowed error for dropped parts of kernels, because an approximate sum needs a shorter
+"""Share of the allowed error for dropped parts of kernels, because an approximate sum needs a shorter
 pass."""
 _ATTEMPTS = 6
 """Largest number of attempts, because each needs more accuracy, which rounding may prevent."""
@@ -86,8 +86,8 @@ class MKLRisk(OnDemandRisk):
         """Train a machine whose objective, an upper bound of D(x), is within `accuracy` of its cut at x.
 
         Parts of kernels with a small contribution to a'Ka are dropped from the sum K. This can only increase
-        the objective, by at most half of that contribution. `share` is the fraction of the accuracy that this
-        may use.
+        the objective, by at most half of their contribution. `share` is the share of the accuracy for this
+        increase.
         """
         x = np.maximum(x, 0.0)
         a = None if start is None else start.multipliers

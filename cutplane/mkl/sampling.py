@@ -174,8 +174,8 @@ class RidgeSystem:
 class TupleWeights:
     """Weights theta >= 0 with ||theta||_2 <= 1 of ordered tuples, equal for all orders of the same factors.
 
-    Each multiset has one stored weight W, the sum over its N orders, which contributes W^2 / N to the squared
-    norm. A projection onto the ball multiplies all weights by a factor. Because this factor is stored
+    Each multiset has a single stored weight W, the sum over its N orders, which contributes W^2 / N to the
+    squared norm. A projection onto the ball multiplies all weights by a factor. Because this factor is stored
     separately, every step costs O(1). The average also costs O(1): in ``sum_k eta_k theta_k = sigma theta -
     lag``, a step changes sigma and one entry of the lag.
     """
@@ -225,7 +225,7 @@ class TupleWeights:
         return np.maximum(total, 0.0) / max(self._mass, 1e-300)
 
     def _settle(self) -> None:
-        """Multiply the scale into the weights, and move sigma theta into the lag."""
+        """Multiply the scale into the weights, and add sigma theta to the lag."""
         for entry in self._entries.values():
             entry[1] -= self._sigma * entry[0]
             entry[0] *= self._scale
@@ -269,7 +269,9 @@ class MirrorSteps:
         return True
 
     def estimate(self, a: Array) -> tuple[tuple[int, ...], float, float]:
-        """Return a tuple, minus its entry of the gradient estimate, and the entries' root mean square."""
+        """Return a tuple, the negative of its gradient estimate, and the root mean square of the
+        estimates.
+        """
         if self.sampling == "importance":
             index, total = sample_tuple(a, self.bases, self.rho, self.rng)
             return index, 0.5 * total, 0.5 * total

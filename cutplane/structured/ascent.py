@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST = 100
 """Largest number of cached epochs in a row, because rounding errors could continue them forever."""
 KEPT = 10
-"""Epochs for which an unused labelling stays in the cache, because the authors use this number."""
+"""Number of epochs for which an unused labelling stays in the cache, because the authors use this number."""
 _SEED = 0x9E3779B97F4A7C15
 """Seed of the random orders, the golden ratio in binary, because its bits are well mixed."""
 _PER_READ, _PER_VISIT = 1.0, 50.0
@@ -41,10 +41,12 @@ class CachedAscent(ABC):
 
     @abstractmethod
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example; `exact` runs its decoder, else only cached labellings are used."""
+        """Visit every example; with `exact` its decoder is called, otherwise only cached labellings are
+        used.
+        """
 
     def advance(self) -> float:
-        """Do an epoch with decoders, then cached epochs while the bound increases as fast as before."""
+        """Do an epoch with decoders, then cached epochs as long as the bound increases as fast as before."""
         gap, rise, cost = self.epoch(exact=True)
         for _ in range(_MOST):
             _, more, extra = self.epoch(exact=False)
@@ -99,7 +101,7 @@ class ExampleAscent(CachedAscent):
 
     @property
     def average(self) -> Array:
-        """The average of the iterates, with weight proportional to k for the k-th, shape (dim,)."""
+        """The average of the iterates, with weight k for iterate k, shape (dim,)."""
         return self._x - self._early / self._late
 
     @property
@@ -140,7 +142,9 @@ class ExampleAscent(CachedAscent):
             kept.append(_Labelling(numbers, factors, offset, 0.0, self._now))
 
     def _visit(self, kept: list[_Labelling]) -> tuple[float, float]:
-        """Shift share from the worst to the best labelling; return the gap and the increase of the bound."""
+        """Transfer share from the worst to the best labelling; return the gap and the increase of the
+        bound.
+        """
         self._visits += 1
         late, self._late = self._late, self._late * (self._visits + 2.0) / self._visits
         heights = [one.factors.dot(self._x) + one.offset for one in kept]
@@ -205,7 +209,7 @@ class Forests(NamedTuple):
 
 
 class ForestAscent(CachedAscent):
-    """Compiled ascent for forests: slots of labellings, their shares, and their weights, updated in place.
+    """Compiled ascent for forests, with labellings in slots, their shares, and the weights, updated in place.
 
     It starts from `multipliers`, whose cut has the slope `slope`, or from the true labellings.
     """
@@ -241,7 +245,7 @@ class ForestAscent(CachedAscent):
 
     @property
     def average(self) -> Array:
-        """The average of the iterates, with weight proportional to k for the k-th, shape (dim,)."""
+        """The average of the iterates, with weight k for iterate k, shape (dim,)."""
         return self.x - _joined(self._early) / self._late
 
     @property

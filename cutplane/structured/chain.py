@@ -20,7 +20,7 @@ from cutplane.structured.sequences import LabelLoss, Sequences, as_costs, as_csr
 
 
 class SequenceRisk(Shares, Risk):
-    """The common part of `ChainRisk` and `ChainLogLikelihood`: the data, the weights, and parts of them."""
+    """The data, the weights, and parts of them, shared by `ChainRisk` and `ChainLogLikelihood`."""
 
     black_box = False
 
@@ -94,7 +94,7 @@ class ChainRisk(SequenceRisk):
     Raises
     ------
     InvalidInputError
-        If a shape is wrong, an entry is not finite, a label is no integer or out of range, a sequence is
+        If a shape is wrong, an entry is not finite, a label is not an integer or out of range, a sequence is
         empty, a weight is negative, or all weights are zero with `normalize`.
 
     Notes
@@ -142,7 +142,7 @@ class ChainRisk(SequenceRisk):
         return value, self.sequences.differences([(found, self.weights)])
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ForestAscent:
-        """Return block-coordinate ascent on the dual, as `BlockFrankWolfe` does it."""
+        """Return block-coordinate ascent on the dual, for `BlockFrankWolfe`."""
         slope = None if multipliers is None else self.dual_cut(multipliers)[0][0]
         return ForestAscent(self.sequences.forests(self.costs, self.weights), quadratic, multipliers, slope)
 
@@ -179,7 +179,7 @@ class ChainLogLikelihood(SequenceRisk):
     Notes
     -----
     The oracle runs the forward-backward algorithm on all sequences and several threads, in O(N S (n + S))
-    operations. It computes with logarithms, because sums over labellings of long sequences overflow.
+    operations. It computes in logarithms, because sums over labellings of long sequences overflow.
 
     References
     ----------

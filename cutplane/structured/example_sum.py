@@ -20,7 +20,7 @@ from cutplane.structured.mixture import sizes_in, unpack
 
 
 class Factors(NamedTuple):
-    """A sparse vector: indices, which may repeat, and values, which are added up."""
+    """A sparse vector: indices, which may repeat, and values, which are added."""
 
     indices: Array
     values: Array
@@ -44,7 +44,7 @@ class Factors(NamedTuple):
 
 
 class Shares:
-    """A sum over examples that can be split; each attribute in `per_example` has an entry per example."""
+    """A sum over examples that can be split; the attributes in `per_example` have one entry per example."""
 
     n_examples: int
     per_example: ClassVar[tuple[str, ...]] = ("weights",)
@@ -154,7 +154,7 @@ class ExampleSum(Risk):
 
 
 def dimension_of(feature: Any) -> int | None:
-    """Return the number of coordinates of a joint feature; None if it is a pair of indices and values."""
+    """Return the number of coordinates of a joint feature; None for a pair of indices and values."""
     if sparse.issparse(feature):
         return int(feature.shape[-1])
     return None if isinstance(feature, tuple) else int(np.size(feature))

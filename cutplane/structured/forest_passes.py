@@ -146,7 +146,7 @@ def best_labellings(starts, edges, first_edge, low, high, unaries, pairs, messag
     """
     _, ends, order, parents, links, forests = edges
     first, n_states, tables = starts[low], unaries.shape[1], pairs.shape[0]
-    chain = order.shape[0] == 0  # with the last node as its root
+    chain = order.shape[0] == 0  # the root is the last node
     for i in range(low, high):
         if not (chain or forests[i]):
             continue
@@ -349,7 +349,7 @@ def move(
     rows, links, starts, edges, i, labels, best, worst, height, most, scale, lam, late,
     emissions, transitions, early_emissions, early_transitions, change, pairs,
 ):  # fmt: skip
-    """Shift the optimal share, at most `most`, from the slot `worst` to the slot `best`.
+    """Transfer the optimal share, at most `most`, from the slot `worst` to the slot `best`.
 
     `height` is the difference of their scores plus losses, and `scale` the weight of the example. `change`
     and `pairs` have the shapes of the weights, and are zero before and after. Return the share, the increase
@@ -408,13 +408,11 @@ def epoch(
 
     With `exact`, each example is decoded, and the labelling is stored in a free slot, which must exist; else
     the best stored labelling is used. A labelling without share is dropped if it was not the best one in the
-    last `KEPT` epochs.
-
-    The average of the iterates is the weights minus `early` / `late`. `late` is (k + 1) (k + 2) / 2 after k
-    visits, and the weight of the next change in `early`. used[k, i] is the last epoch, counted by `now`, in
-    which the labelling was the best one. `table`, `reach`, `tables`, `message` are work space for `decode`,
-    and `room`, shape (2, K), for scores. Return the sum of the gaps at the visits, the increase of the lower
-    bound, the number of rows read for one state, visits and late.
+    last `KEPT` epochs. The average of the iterates is the weights minus `early` / `late`, where `late` = (k +
+    1) (k + 2) / 2 after k visits. `late` is also the weight of the next change in `early`. used[k, i] is the
+    last epoch, counted by `now`, in which the labelling was the best one. `table`, `reach`, `tables`,
+    `message` are work space for `decode`, and `room`, shape (2, K), for scores. Return the sum of the gaps at
+    the visits, the increase of the lower bound, the number of rows read for one state, visits and late.
     """
     total = rise = 0.0
     work = 0

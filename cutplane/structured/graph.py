@@ -72,8 +72,8 @@ class GraphRisk(PairwiseRisk):
     Raises
     ------
     InvalidInputError
-        If a shape is wrong, an entry is not finite, a label is no integer or out of range, an edge joins a
-        node to itself or occurs twice, or a weight is negative.
+        If a shape is wrong, an entry is not finite, a label is not an integer or out of range, an edge joins
+        a node to itself or occurs twice, or a weight is negative.
     OracleError
         While solving, if `map` ends without a proof; use "outer" in this case.
 
@@ -187,7 +187,7 @@ class GraphRisk(PairwiseRisk):
     def predict(self, w: Array, X: Sequence[Any], edges: Any, edge_features: Any = None) -> list[Array]:
         """Return the labellings of largest score of other graphs, found by this decoder.
 
-        An outer decoder is replaced by an exact one, because its answers are no labellings.
+        An outer decoder is replaced by an exact one, because its answers are not labellings.
 
         Parameters
         ----------

@@ -17,9 +17,9 @@ from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array, as_integers
 
 _ROOM = 1 << 18
-"""Scores computed together, because these 2 MiB stay in the cache."""
+"""Number of scores computed together, because these 2 MiB stay in the cache."""
 _ACCURACY = 1e-6
-"""Accepted gap of a linear programme relative to the scores, because HiGHS reaches 1e-9."""
+"""Relative gap of a linear programme that is accepted, because HiGHS reaches 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,9 @@ class Graphs:
 
     @cached_property
     def walk(self) -> tuple[Array, Array, Array]:
-        """All nodes, with parents before children; the parent of each node, or -1; and the edge to it."""
+        """All nodes, with parents before children; the parent of each node, or -1; and the edge to the
+        parent.
+        """
         from cutplane.graphical.exact.forest import breadth_first
 
         n, count = self.labels.size, len(self.edges)
@@ -127,8 +129,8 @@ def as_edges(edges: Any, n_nodes: int, where: str = "edges") -> Array:
 class BestMarginals:
     """A linear programme that maximises given scores over the local polytope of a graph.
 
-    It always starts from the first feasible basis, not from the last optimal one. A certificate needs this
-    because it needs the same solution in every query, also if there are several.
+    It always starts from the first feasible basis and not from the last optimal one, because certificates
+    need the same solution in every query, even if there are several.
     """
 
     def __init__(self, n_nodes: int, n_states: int, edges: Array):

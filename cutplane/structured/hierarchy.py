@@ -18,7 +18,7 @@ class Hierarchy:
 
     A mistake costs the number of edges between two classes. The score of a class is the sum of the scores of
     the nodes on the path from the root, <x, sum_v V[v]>. Therefore classes that are close share information
-    [1]_. An ordinary `MulticlassRisk` uses both, as a cost matrix and as a linear image.
+    [1]_. An ordinary `MulticlassRisk` can use both, as a cost matrix and as a linear image.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Hierarchy:
     Raises
     ------
     InvalidInputError
-        If `parents` is no vector of such integers, or contains a cycle.
+        If `parents` is not a vector of such integers, or contains a cycle.
 
     References
     ----------

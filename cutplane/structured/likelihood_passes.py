@@ -11,7 +11,7 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.structured.forest_passes import row_scores, score_of
 
 _TINY, _HUGE = 1e-280, 1e280
-"""Range in which sums of exponentials are used, because sums outside lose digits; those are recomputed
+"""Range in which sums of exponentials are used, because sums outside lose digits; those are computed again
 relative to their largest term."""
 
 

@@ -43,7 +43,7 @@ def pack(shares: Array, labels: Array, sizes: Array) -> Array:
 def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield for each slot the examples with a labelling, their shares, and the indices and values of numbers.
 
-    The shares of an example are divided by their sum. Raises `OracleError` for other vectors.
+    The shares of an example are divided by their sum. Raise `OracleError` for other vectors.
     """
     u, m = np.asarray(u, dtype=np.float64), sizes.size
     counts = u[:m]
@@ -68,7 +68,7 @@ def unpack(u: Array, sizes: Array) -> Iterator[tuple[Array, Array, Array, Array]
 def slots(u: Array, labels: Array, starts: Array, n_states: int) -> Iterator[tuple[Array, Array]]:
     """Yield for each slot the labels of all N nodes and the shares; empty slots have the true `labels`.
 
-    The nodes of the m examples start at `starts`. Raises `OracleError` for labels that are no states.
+    The nodes of the m examples start at `starts`. Raise `OracleError` for labels that are not states.
     """
     for there, some, places, numbers in unpack(u, np.diff(starts)):
         if ((numbers < 0) | (numbers >= n_states) | (numbers % 1.0 != 0.0)).any():

@@ -20,7 +20,7 @@ from cutplane.structured.sequences import LabelLoss, as_csr_or_dense
 _MOST = 1 << 16
 """Largest number of sets that are enumerated, because `GraphicalModel.map` is faster for more."""
 _ROOM = 1 << 22
-"""Scores of sets computed together, because they take 32 MiB."""
+"""Number of scores of sets computed together, because they take 32 MiB."""
 
 
 class MultilabelRisk(PairwiseRisk):
@@ -35,7 +35,7 @@ class MultilabelRisk(PairwiseRisk):
 
         f(w) = sum_i c_i max_s [D(y_i, s) + F_w(x_i, s) - F_w(x_i, y_i)].
 
-    Without pairs it is the sum over the labels of mean hinge losses.
+    Without pairs, f is the sum over the labels of mean hinge losses.
 
     Parameters
     ----------
@@ -130,7 +130,9 @@ class MultilabelRisk(PairwiseRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Also block steps if decoding all examples at once is much faster than one by one."""
+        """Capabilities that are missing, including block steps if decoding all examples at once is much
+        faster.
+        """
         return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
 
     def part(self, low: int, high: int) -> Self:
@@ -147,7 +149,7 @@ class MultilabelRisk(PairwiseRisk):
         return float(np.abs(W).max()) * self._size[0] + float(np.abs(V).max(initial=0.0)) * self._size[1]
 
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Return the scores of the labels of the examples low <= i < high, and one table for each pair."""
+        """Return the scores of the labels of the examples low <= i < high, and one table per pair."""
         W, V = self._split(w)
         single = self.X[low:high] @ W[:, : self.X.shape[1]].T
         unaries, pairs = np.zeros((single.size, 2)), np.zeros((V.size, 2, 2))
@@ -165,7 +167,7 @@ class MultilabelRisk(PairwiseRisk):
         return np.concatenate([rows.ravel(), of_pairs])
 
     def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
-        """Return sets of largest score; if there are few sets, compare all of them."""
+        """Return sets of largest score, by comparing all sets if there are few."""
         if not self._compares:
             return super().labellings(unaries, pairs, low, high)
         return self._compared(unaries, pairs)
@@ -176,7 +178,7 @@ class MultilabelRisk(PairwiseRisk):
         together = np.zeros((self.shape[0], self.shape[0]))
         together[tuple(np.sort(self.pairs, axis=1).T)] = pairs[:, 1, 1]
         of_pairs = np.zeros(1)
-        for u, column in enumerate(together.T):  # sets with last label u are last
+        for u, column in enumerate(together.T):  # the sets whose last label is u are last
             of_pairs = np.append(of_pairs, of_pairs + sets[: of_pairs.size, :u] @ column[:u])
         height = max(1, _ROOM // len(sets))
         best = [
@@ -201,7 +203,7 @@ def best_sets(w: Any, X: Any, pairs: Any = (), decoder: Decoder = "exact", inter
     pairs : array_like of int, shape (n_pairs, 2), default ()
         The pairs of labels that have a weight; `MultilabelRisk.pairs`.
     decoder : {"exact", "outer", "inner"}, default "exact"
-        "outer" is replaced by "exact", because the answers of an outer decoder are no sets.
+        "outer" is replaced by "exact", because the answers of an outer decoder are not sets.
     intercept : bool, default True
 
     Returns

@@ -19,9 +19,10 @@ from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
 
 _SMALL = 1000
-"""Columns up to which a linear programme is tried before `map`, because it takes a fraction of the time."""
+"""Number of columns up to which a linear programme is tried before `map`, because it takes a fraction of the
+time."""
 _CLOSED = 1e-9
-"""Accepted gap of an exact labelling relative to its energy, because `map` cannot prove a smaller one."""
+"""Relative gap of an exact labelling that is accepted, because `map` cannot prove a smaller one."""
 
 
 class PairwiseRisk(Shares, ExampleSum):
@@ -51,7 +52,7 @@ class PairwiseRisk(Shares, ExampleSum):
         self._derive()
 
     def _derive(self) -> None:
-        """Set the attributes that depend on the graphs and the decoder."""
+        """Set the attributes that depend on graphs and decoder."""
         whole = bool(self.graphs.forests.all())
         self.exact = self.decoder != "inner" or whole
         self.relaxed = self.decoder == "outer" and not whole
@@ -84,7 +85,7 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts if the decoder returns marginals instead of labellings."""
+        """Block steps and their cuts, withheld if the decoder returns marginals instead of labellings."""
         return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
 
     def oracle(self, x: Array) -> tuple[float, Array]:

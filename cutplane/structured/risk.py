@@ -18,7 +18,7 @@ Decoder = Literal["exact", "outer", "inner"]
 
 _NOTHING = Factors(np.empty(0, dtype=np.int64), np.empty(0))
 _ROUNDING = 1e-9
-"""Negative violation, relative to its terms, that counts as 0, because of rounding errors."""
+"""Negative violation, relative to its terms, that counts as 0, because it may be a rounding error."""
 
 
 class StructuredRisk(Shares, ExampleSum):
@@ -149,7 +149,7 @@ class StructuredRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts if labellings are neither numbers nor vectors of numbers."""
+        """Block steps and their cuts, withheld if labellings are neither numbers nor vectors of numbers."""
         first = self.Y[0]
         try:
             numbers = np.asarray(first)

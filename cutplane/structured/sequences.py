@@ -23,10 +23,10 @@ from cutplane.structured.ascent import CHAINS, Forests
 LabelLoss = Literal["hamming", "share"]
 
 PER_STATE = 0.25
-"""Nanoseconds for an entry of a row or for a previous label, for each state of a position, because threads
-divide work by time."""
+"""Nanoseconds per state and entry of a row, or per state and previous label, used because threads divide work
+by time."""
 _ROWS = 4096
-"""Rows of a block, because a copy of the block must be small."""
+"""Number of rows in a block, because a copy of the block must be small."""
 
 _ALIKE = read_only(np.ones((1, 1)))
 

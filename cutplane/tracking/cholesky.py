@@ -1,4 +1,6 @@
-"""A Cholesky factor with updates: rows and columns are added or removed, matrices of rank one added."""
+"""A Cholesky factor with updates: rows and columns are added or removed, and matrices of rank one are
+added.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, routine
 
 _SINGULAR = 1e-12
-"""Pivots below this share of their diagonal entry count as zero, also after a downdate of rank one, because
-rounding errors of the sums in a pivot are about as large."""
+"""Share of its diagonal entry up to which a pivot counts as zero, also after a downdate of rank one, because
+rounding errors of its sum are about as large."""
 
 
 @routine(fastmath=SUMS)
@@ -77,7 +79,7 @@ class CholeskyFactor:
         return x
 
     def append(self, column: Array, diagonal: float) -> bool:
-        """Add a row and column, unless H would be singular; tell whether it was done."""
+        """Add a row and column, unless H would be singular; tell whether it was added."""
         n, row = self.size, column.copy()
         _forward(self._L, n, row)
         pivot = diagonal - float(row @ row)
@@ -95,7 +97,7 @@ class CholeskyFactor:
         self.size -= 1
 
     def add(self, u: Array, weight: float) -> bool:
-        """Add weight uu', unless H would be singular; tell whether it was done."""
+        """Add weight uu', unless H would be singular; tell whether it was added."""
         u = math.sqrt(abs(weight)) * u
         if weight < 0.0:
             half = u.copy()
@@ -106,7 +108,7 @@ class CholeskyFactor:
         return True
 
     def factorise(self, H: Array) -> bool:
-        """Factorise another matrix, unless it is singular; tell whether it was done."""
+        """Factorise another matrix, unless it is singular; tell whether it was factorised."""
         try:
             L = np.linalg.cholesky(H)
         except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""Losses as the curves of their slopes."""
+"""Losses as curves: the graphs of their subdifferentials."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from cutplane.pieces.validation import Array
 
 _SNAP = 1e-12
 """Distance of a slope from a corner, relative to the steepest corner, that counts as zero, because slopes are
-computed from multipliers times weights, with a rounding error."""
+products of multipliers and weights with rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
     """The points (z, p) where p is a slope of c_i l(., y_i) at z: a curve for each of m examples.
 
-    Each curve has corners 0, ..., S, and a segment s between corners s and s + 1, along which p rises or is
-    constant; of two neighbours one rises. A segment is flat where the loss is linear, vertical at a kink, and
-    otherwise oblique. The first corner is at z = -inf, the last one at inf.
+    Each curve has corners 0, ..., S, and segment s is between corners s and s + 1. A segment is flat if the
+    loss is linear there, vertical at a kink, and otherwise oblique; two neighbours are not both flat. The
+    first corner is at z = -inf, the last one at inf.
 
     Attributes
     ----------
     z, p : ndarray of shape (S + 1, m)
         The corners.
     base, ridge : ndarray of shape (S, m)
-        z = base + ridge p on the segments that rise; the ridge of a vertical one is 0.
+        z = base + ridge p on segments that are not flat; the ridge of a vertical segment is 0.
     rises : ndarray of bool, shape (S, m)
     """
 
@@ -47,14 +47,14 @@ class Curves:
         return self.p[0], self.p[-1]
 
     def snapped(self, p: Array) -> Array:
-        """Return slopes, where those within rounding of a corner are set to it."""
+        """Return slopes; a slope that differs from a corner only by rounding errors is set to it."""
         steepest = np.where(np.isfinite(self.p), np.abs(self.p), 0.0).max(axis=0)
         for corner in self.p:
             p = np.where(np.abs(p - corner) <= _SNAP * steepest, corner, p)
         return p
 
     def places(self, p: Array) -> tuple[Array, Array]:
-        """Return the corners next to slopes on both sides: the ends of the segment if it is flat there."""
+        """Return the corners next to the slopes on both sides: the ends of the segment if it is flat."""
         below, reached = (self.p < p).sum(axis=0), (self.p <= p).sum(axis=0)
         at_corner = reached > below
         return np.where(at_corner, below, below - 1), np.where(at_corner, reached - 1, below)
@@ -84,7 +84,7 @@ def curves_of(method: str, risk: Any, remedy: str) -> Curves:
 
 
 def _outline(phi: Pieces) -> tuple[Array, Array, Array, Array]:
-    """Return corners and segments of the slope of one function; flat neighbours become one segment."""
+    """Return corners and segments of the slope of one function; neighbours that are both flat are merged."""
     edges = [-math.inf, *phi.knots.tolist(), math.inf]
     pieces = list(zip(phi.slopes.tolist(), phi.curvatures.tolist(), strict=True))
     slope, curvature = pieces[0]

@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 _LOST = 1e-9
 """Error of the slopes of active coordinates, as a share of their costs, above which the solution is
-corrected, because bounds along the path should have this accuracy."""
+corrected, because bounds along the path should be this accurate."""
 _CORRECTIONS = 20
-"""Most Newton steps at the start, because each crosses few examples from a point next to a minimiser."""
+"""Largest number of Newton steps at the start, because few examples change their piece from a point next to a
+minimiser."""
 _CHECK = 8
-"""Events between two checks of these slopes, because a check costs about an eighth of an event."""
+"""Number of events between two checks of the slopes, because a check costs about an eighth of an event."""
 _KINDS = ("", JOINS, LEAVES, CROSSES)
 
 
 class L1Path(PathWalker):
-    """The path over the weight of an l1 norm; `lam` is a multiple of the weight at the end.
+    """The path over the weight of an l1 norm; `lam` is a multiple of the last weight.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class L1Path(PathWalker):
     signs : ndarray of shape (dim,)
         The signs of active coordinates with a cost; 0 for the others.
     active : list of int
-        In the order of the factor; `index` is the same as an array.
+        The active coordinates in the order of the factor; `index` is the same list as an array.
     bends, bases, low, high : ndarray of shape (m,)
         The weighted curvature of the loss at the prediction, its slope extrapolated to 0, and the ends of its
         piece.
@@ -85,7 +86,7 @@ class L1Path(PathWalker):
 
     @cached_property
     def ending(self) -> LineDescent:
-        """Coordinate descent from the end of the path, which proves the bounds."""
+        """Coordinate descent from the end of the path, for the proof of the bounds."""
         return LineDescent(self.problem, self.x.copy(), self.predictions(self.x))
 
     def prove(self, run: Run) -> str | None:
@@ -168,7 +169,7 @@ class L1Path(PathWalker):
 
     @property
     def _has_drifted(self) -> bool:
-        """Whether the slopes of active coordinates have rounding errors that are too large."""
+        """Whether rounding errors in the slopes of active coordinates are too large."""
         off = np.abs(self.slopes[self.index] + self.lam * self.pull).max(initial=0.0)
         return bool(off > _LOST * self.lam * self.terms.costs.max())
 
@@ -181,14 +182,14 @@ class L1Path(PathWalker):
         self.slopes = self._gradient()
 
     def _set_pieces(self, i: Any) -> None:
-        """Set the curvatures, slopes and ends of the pieces of some examples."""
+        """Set curvatures, slopes and ends of the pieces of some examples."""
         p = self.piece[i]
         self.bends[i] = self.weights[i] * self.pieces.curvatures[p, i]
         self.bases[i] = self.weights[i] * self.pieces.slopes[p, i]
         self.low[i], self.high[i] = self._knots[p, i], self._knots[p + 1, i]
 
     def _settle(self, free: list[int]) -> None:
-        """Make coordinates without a cost active, and minimise over them to the last digits."""
+        """Make coordinates without a cost active, and minimise over them to full accuracy."""
         if not free or not all(map(self._append, free)):
             return
         for _ in range(_CORRECTIONS):
@@ -209,7 +210,7 @@ class L1Path(PathWalker):
         self.pull = self.terms.costs[self.index] * self.signs[self.index]
 
     def _move_freely(self, null: Array, coordinates: list[int]) -> None:
-        """Follow a direction without change of slopes, until a coordinate or an example changes its piece."""
+        """Follow a direction that changes no slope, until a coordinate or an example changes its piece."""
         v = np.zeros_like(self.x)
         v[coordinates] = null
         moves = self.predictions(v)
@@ -241,18 +242,18 @@ class L1Path(PathWalker):
         return products[:-1], float(products[-1] + self.terms.weights[j])
 
     def _gram(self) -> Array:
-        """Return the matrix of the factor."""
+        """Return the matrix that the factor factorises."""
         return self.columns.gram(self.index, self.bends) + np.diag(self.terms.weights[self.index])
 
 
 @routine
 def first_event(t, pace, x, slopes, v, changes, costs, signs, z, moves, low, high):
-    """Return the distance, the number in `_KINDS`, the index and the side of the first event ahead.
+    """Return the distance, the number in `_KINDS`, the index and the side of the next event.
 
-    The weight is t. It decreases at the pace of 1, or stays constant if the pace is 0; points change by v,
-    slopes of the smooth part by `changes`, predictions by `moves`. Of events at distance zero the first one
-    is chosen: with a positive definite matrix a sequence of such choices ends (the least-index rule of Murty
-    for linear complementarity problems).
+    The weight t decreases at the rate `pace`, 1 or 0. The rates of change are v for x, `changes` for the
+    slopes of the smooth part, and `moves` for the predictions. Of several events at distance zero, the first
+    is chosen, because with a positive definite matrix a sequence of such choices ends (the least-index rule
+    of Murty for linear complementarity problems).
     """
     best, kind, index, side = math.inf, 0, -1, 0.0
     now = NOW * t

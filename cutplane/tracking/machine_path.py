@@ -1,4 +1,4 @@
-"""Kernel machines by an active set of examples on the curves of their losses: a descent, and a path."""
+"""Kernel machines by an active set of examples on the curves of their losses: one solve, and a path."""
 
 from __future__ import annotations
 
@@ -25,28 +25,27 @@ if TYPE_CHECKING:
     from cutplane.tracking.methods import TrackedMachine
 
 _ROUNDING = 2.0**-46
-"""Rounding error of the sums in a prediction, relative to their terms, because they have up to about 100
-terms of different sizes."""
+"""Rounding error of a prediction relative to its terms, because it has about 100 terms of different sizes."""
 _TIE = 1e-12
-"""Relative difference of steps to a corner that counts as zero, because simultaneous ones differ by
-rounding."""
+"""Relative difference of steps to a corner that counts as zero, because simultaneous events differ by
+rounding errors."""
 _MOST = 1000
-"""Most changes of small machines, because they cycle after more; 100 for each example are added."""
+"""Largest number of changes, plus 100 per example, because more changes are a cycle."""
 _IDLE = 50
-"""Events at one weight, in addition to one for each example, that count as a cycle, because each example
-joins at most once without a cycle."""
+"""Number of events at one weight, plus one per example, that counts as a cycle, because without a cycle each
+example joins at most once."""
 _SKIP = 1e-6
-"""Share of the weight by which a path skips a cycle of events, because it is a hundred thousand times
-rounding, and the path between differs from a line only by its square."""
+"""Share of the weight by which a path skips a cycle of events, because this is a hundred thousand times the
+rounding error, and the path is nearly linear in between."""
 
 
 class CurveWalk:
     """Slopes p_i of the losses at the predictions z = (b - K p) / lam, with each (z_i, p_i) on its curve.
 
-    Members are examples on a segment that rises. Each has an equation z_i = base_i + ridge_i p_i, with the
-    matrix H = K + lam diag(ridge). The others stay at their corner, or on their flat segment, where p_i is
-    constant. With an intercept sum p = 0. A constant is then added to K, because it changes nothing and makes
-    H positive definite if and only if v'H v > 0 for all v with sum v = 0.
+    Members are the examples on a segment that is not flat. Each has an equation z_i = base_i + ridge_i p_i,
+    and the matrix of these equations is H = K + lam diag(ridge). The p_i of the other examples are constant,
+    at a corner or on a flat segment. With an intercept sum p = 0. Then a constant is added to K, which
+    changes no solution, because H becomes positive definite if v'H v > 0 for all v with sum v = 0.
 
     Attributes
     ----------
@@ -56,9 +55,10 @@ class CurveWalk:
     p, f : ndarray of shape (m,)
         The slopes, and K p.
     low, high : ndarray of shape (m,)
-        The corners of the segment of an example; the same one twice for an example between two that rise.
+        The corners of the segment of an example; both are equal for an example at a corner between two
+        segments that are not flat.
     members : ndarray
-        In the order of the factor.
+        The members in the order of the factor.
     """
 
     p: Array
@@ -75,7 +75,7 @@ class CurveWalk:
         self.members, self.factor = np.empty(0, np.intp), CholeskyFactor()
 
     def begin(self, p: Array) -> None:
-        """Start at given slopes; members are all examples on segments that rise."""
+        """Start at given slopes; the members are all examples on segments that are not flat."""
         self.p = self.curves.snapped(p)
         self.low, self.high = self.curves.places(self.p)
         self.f = self.gram.compute(self.p)
@@ -84,7 +84,7 @@ class CurveWalk:
 
     @property
     def ends(self) -> tuple[Array, Array]:
-        """The z between which the p of an example that is not a member is constant."""
+        """The ends of the interval of z in which an example that is not a member has a constant p."""
         return self.curves.z[self.low, self._each], self.curves.z[self.high, self._each]
 
     def limits(self, members: Array) -> tuple[Array, Array]:
@@ -128,7 +128,7 @@ class CurveWalk:
         self.p[members] = np.clip(self.p[members] + d, low, high)
 
     def room(self, members: Array, d: Array) -> Array:
-        """Return the step along d at which each of some examples is at a corner."""
+        """Return the step lengths along d at which some examples reach a corner."""
         low, high = self.limits(members)
         moves = np.abs(d) > ZERO_RATE * np.abs(d).max(initial=0.0)
         ends = np.where(d > 0.0, high, low)
@@ -136,7 +136,7 @@ class CurveWalk:
         return np.where(moves, np.maximum((ends - self.p[members]) / rate, 0.0), np.inf)
 
     def leave(self, i: int, side: float) -> None:
-        """Stop an example at its corner on the given side; it is then no member."""
+        """Stop an example at its corner on the given side; it is no longer a member."""
         rises = self.curves.rises[:, i]
         if side > 0.0:
             k = int(self.high[i])
@@ -151,7 +151,7 @@ class CurveWalk:
             self._take(np.delete(self.members, place))
 
     def join(self, i: int, side: float) -> None:
-        """Put an example on the rising segment on the given side, and make it a member."""
+        """Put an example on the segment on the given side, and make it a member."""
         segment = int(self.high[i]) if side > 0.0 else int(self.low[i]) - 1
         self.low[i], self.high[i] = segment, segment + 1
         self._become_member(i, side)
@@ -177,10 +177,10 @@ class CurveWalk:
                 self._become_member(i, 0.0)
 
     def _become_member(self, i: int, side: float) -> None:
-        """Add an example to the factor; as long as H would be singular, follow a d with H d = 0.
+        """Add an example to the factor; as long as H would be singular, step along a d with H d = 0.
 
-        With a kernel of low rank such directions change no prediction. A step along d ends with an example at
-        a corner.
+        With a kernel of low rank, such directions change no prediction. Each step ends when an example
+        reaches a corner, so that it is no longer a member.
         """
         while True:
             members = self.members
@@ -206,7 +206,7 @@ class CurveWalk:
                 return
 
     def passed(self, i: int) -> None:
-        """Record that slopes changed along a direction in which H is singular, until an example left."""
+        """Record that a step along a direction in which H is singular put an example at a corner."""
 
     def _take(self, members: Array) -> None:
         self.members = members
@@ -218,9 +218,9 @@ class CurveWalk:
 
 
 class Pivoting(CurveWalk):
-    """A descent to the minimum of p'Kp/2 + lam sum_i (c_i l)*(p_i), over sum p = 0 with an intercept.
+    """A descent to the minimum of p'Kp/2 + lam sum_i (c_i l)*(p_i), with sum p = 0 if there is an intercept.
 
-    Members are strictly between their corners, so that every step is longer than 0.
+    Members are strictly between their corners, so that every step is positive.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Pivoting(CurveWalk):
         self._settle()
 
     def advance(self, most: int) -> bool:
-        """Let at most so many examples join; tell whether none violates the optimality conditions."""
+        """Let at most `most` examples join; tell whether no example violates the optimality conditions."""
         for _ in range(most):
             check_time()
             if not (entering := self._violators()):
@@ -262,7 +262,7 @@ class Pivoting(CurveWalk):
         self._settle()
 
     def _settle(self) -> None:
-        """Solve the equations of the members; those that reach a corner first leave."""
+        """Solve the equations of the members; members that reach a corner first are removed."""
         start, f = self.p.copy(), self.f
         self.f = f.copy()
         while self.members.size:
@@ -272,7 +272,7 @@ class Pivoting(CurveWalk):
             room = self.room(members, d)
             t = min(1.0, float(room.min()))
             self.shift(members, t * d)
-            self.f[members] += t * (right + self.b - bends * d)  # a part of K d; the rest is added below
+            self.f[members] += t * (right + self.b - bends * d)  # first part of K d
             low, high = self.limits(members)
             p = self.p[members]
             stopped = np.flatnonzero((room <= t * (1.0 + _TIE)) | (p <= low) | (p >= high))
@@ -286,7 +286,9 @@ class Pivoting(CurveWalk):
             self.b = -float(self.residuals.mean())
 
     def _violators(self) -> list[tuple[int, float]]:
-        """Return the example that violates the conditions most, and its side; a pair if b is arbitrary."""
+        """Return the example with the largest violation, and its side; two examples if b is not
+        determined.
+        """
         low, high = (self.lam * ends + self.f for ends in self.ends)
         low[self.members], high[self.members] = -math.inf, math.inf
         low[self._idle], high[self._idle] = -math.inf, math.inf
@@ -301,17 +303,17 @@ class Pivoting(CurveWalk):
 
     @property
     def _rounding(self) -> float:
-        """The rounding error of the sums in a prediction."""
+        """The rounding error of a prediction."""
         z = self.curves.z
         farthest = float(np.abs(z[np.isfinite(z)]).max(initial=0.0))
         return _ROUNDING * (self.largest * float(np.abs(self.p).sum()) + self.lam * farthest + abs(self.b))
 
 
 class MachinePath(CurveWalk, PathWalker):
-    """The path of a machine over the weight of its norm: the slopes p are linear in lam between knots.
+    """The path of a machine over the weight of its norm; the slopes p are linear in lam between knots.
 
-    With an intercept there is always a member, maybe at a corner, because its equation determines the
-    intercept: if an interval of intercepts is optimal, it is an end of the interval.
+    With an intercept there is always a member, possibly at a corner, because its equation determines the
+    intercept. If an interval of intercepts is optimal, the intercept is an end of it.
     """
 
     def __init__(self, problem: Declaration, machine: TrackedMachine):
@@ -388,13 +390,13 @@ class MachinePath(CurveWalk, PathWalker):
         return float(offsets.sum()) + least.value, float(np.sum(risk.values(risk.image(x)))) + g.value(x)
 
     def _adopt(self, walk: Pivoting) -> None:
-        """Continue from the end of a walk with the same factor."""
+        """Continue from the end of a walk, with the same factor."""
         self.p, self.f, self.b, self.factor = walk.p, walk.f, walk.b, walk.factor
         self.low, self.high = self.curves.places(self.p)
         self._take(walk.members)
 
     def _hold(self, low: Array, high: Array) -> None:
-        """Make an example a member that bounds the best b, from below if there is one."""
+        """Make an example that bounds the optimal b a member, one that bounds b from below if possible."""
         below = bool(np.isfinite(low.max()))
         i = int(low.argmax() if below else high.argmin())
         self.b = float(low[i] if below else high[i])
@@ -442,8 +444,9 @@ class MachinePath(CurveWalk, PathWalker):
 def _far_end(machine: TrackedMachine) -> tuple[Pivoting, float]:
     """Return a walk that ended at the slopes for all large weights, and the limit of the intercept.
 
-    At large weights the function is almost constant. Among the slopes of the losses at the best constant, the
-    solution gives the function of least norm: a quadratic programme over the kinks at that constant.
+    At large weights the function is almost constant. Of all slopes of the losses at the best constant, the
+    solution has those that give the function of least norm. They solve a quadratic programme over the kinks
+    at this constant.
     """
     curves, far = machine.curves, 0.0
     if machine.intercept:

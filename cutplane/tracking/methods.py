@@ -1,4 +1,4 @@
-"""Methods that follow a solution with an active set: exact paths, and the active-set method of machines."""
+"""Methods that follow a solution with an active set: exact paths, and SimpleSVM for kernel machines."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ if TYPE_CHECKING:
     from cutplane.tracking.walker import PathWalker
 
 _TURN = 64
-"""Events of one iteration, because the driver's work for an iteration is then a few percent of theirs."""
+"""Number of events in one iteration, because the driver's work is then a few percent of their time."""
 _PER_EVENT = 6e4
-"""Cost of an event outside the data, in the nanoseconds of `engine.costs`, because most of it is interpreted
-code."""
+"""Cost of an event without passes over the data, in nanoseconds as in `engine.costs`, large because the code
+is interpreted."""
 _SOLVE, _EPOCHS = 9.0, 20.0
-"""Iterations of a solve from the solution at the weight before, and passes over the data in them, because
-coordinate descent takes about so many."""
+"""Number of solves' iterations from the solution at the last weight, and of passes over the data in them,
+because coordinate descent takes about so many."""
 _SLICE = 40_000_000
-"""Numbers read by the changes of an iteration, because that takes some hundredths of a second."""
+"""Number of matrix entries that the changes of an iteration read, because this takes some hundredths of a
+second."""
 _PATIENCE = 3
-"""Certified bounds without improvement, after 1, 2, 4, ... changes, at which the method stops, because
-rounding errors then make it cycle."""
+"""Number of certified bounds without improvement, computed after 1, 2, 4, ... changes, at which the method
+stops, because rounding errors then make it cycle."""
 
 
 class PathMethod(Method):
@@ -65,17 +66,17 @@ class PathMethod(Method):
 class PathTracking(PathMethod):
     """The path of solutions over the weight of an l1 norm, followed from knot to knot [1]_.
 
-    With a differentiable loss that is quadratic on pieces the solution of
+    With a differentiable, piecewise quadratic loss, the solution of
 
         minimise  sum_i c_i l(<x_i, w> + b, y_i) + sum_j q_j (w_j - o_j)^2 / 2 + lam sum_j a_j |w_j|
 
     is a piecewise linear function of lam. The path starts at the least lam at which all coordinates with a
-    cost are zero, and ends at the weight of the problem. A linear piece ends where a coordinate joins the
-    active ones, one leaves them, or a prediction crosses to another piece of its loss. The direction of a
-    piece is computed with a Cholesky factor for the active coordinates. Each event changes it by a matrix of
-    rank one, and it is recomputed when it has lost digits. Of simultaneous events the one of least index goes
-    first. If the active columns become dependent, the path follows the set of all solutions until they are
-    independent.
+    cost are zero, and ends at the weight of the problem. A linear piece ends when a coordinate becomes active
+    or inactive, or a prediction enters another piece of its loss. The direction of a piece is computed with a
+    Cholesky factor for the active coordinates. Each event updates it by a matrix of rank one, and it is
+    computed again when it has lost digits. Of simultaneous events, the one with the least index is first. If
+    the active columns become dependent, the path changes the solution within the set of all solutions until
+    they are independent.
 
     The last point is proven by the cut of its multipliers, as in `CoordinateDescent`. Use this method through
     `Problem.path` with ``exact=True``, which keeps the knots.
@@ -119,11 +120,11 @@ class PathTracking(PathMethod):
             )
 
     def turns(self, problem: Declaration, count: int) -> int:
-        """Return the number of iterations that cost as much as so many solves along the path.
+        """Return the number of iterations that cost as much as `count` solves along the path.
 
-        The number of events of a path is not known in advance. If it is abandoned after this number, it costs
-        no more than the solves. 0 if there is no path, or if there are squares in addition to the norm,
-        because their weight is constant on a path.
+        The number of events of a path cannot be predicted. A path that is abandoned after this number costs
+        no more than the solves. The result is 0 if there is no path, or if there are squares in addition to
+        the norm, because their weight is constant on a path.
         """
         terms, risk = terms_of(problem), predictor_of(problem)
         if risk is None or terms is None or terms.weights.any() or not suits(self, problem):
@@ -158,17 +159,17 @@ class TrackedMachine:
 class KernelPathTracking(PathMethod):
     """The path of a support vector machine over the weight of its norm, followed from knot to knot [1]_.
 
-    With a loss that is linear on pieces the multipliers p_i of the examples in
+    With a piecewise linear loss, the multipliers p_i of the examples in
 
         minimise  sum_i c_i l(f(x_i) + b, y_i) + lam/2 ||f||^2,   f = -1/lam sum_i p_i k(x_i, .),
 
-    are piecewise linear in lam, and f and b are piecewise linear in 1/lam. Above the first knot the p_i are
-    constant: of the best ones for lam = inf, those that give the function of least norm. Between the first
-    knot and the weight of the problem, a linear piece ends where the prediction for an example reaches a kink
-    of its loss (it joins the elbow), or a multiplier reaches a bound (it leaves). The direction is computed
-    with a Cholesky factor for the examples in the elbow, which each event changes. Of events at one weight
-    the one of least index goes first. If examples of the elbow depend on one another, the path follows the
-    set of all solutions until they do not.
+    are piecewise linear in lam, and f and b are piecewise linear in 1/lam. Above the first knot, the p_i are
+    constant: of all optimal p for lam = inf, they give the function of least norm. Between the first knot and
+    the weight of the problem, a linear piece ends where the prediction for an example reaches a kink of its
+    loss (it joins the elbow), or a multiplier reaches a bound (it leaves). The direction is computed with a
+    Cholesky factor for the examples in the elbow, which each event updates. Of simultaneous events, the one
+    with the least index is first. If the rows of the elbow become dependent, the path changes the solution
+    within the set of all solutions until they are independent.
 
     With an intercept the elbow is never empty: an example whose multiplier is at a bound may stay in it. If
     an interval of intercepts is optimal, one of its ends is used.
@@ -212,7 +213,7 @@ class KernelPathTracking(PathMethod):
         return run.timed(MachinePath, run.problem, self.machine(run.problem))
 
     def machine(self, problem: Declaration) -> TrackedMachine:
-        """Return the machine of a problem; raise `MissingCapabilityError` if the problem is none."""
+        """Return the machine of a problem; raise `MissingCapabilityError` if it has another form."""
         risk: Any = problem.risk
         if offers(risk, Capability.KERNEL_PREDICTOR):
             risk, lam = machine_of(problem, self.name, "Use path(lams).")
@@ -268,8 +269,8 @@ class KernelPathTracking(PathMethod):
 
 @dataclass(eq=False)
 class ActiveSetState:
-    """The walk; the number of examples that joined since the last certificate, and before the next one; and
-    the number of successive bounds without improvement.
+    """The walk, and counters: examples that joined since the last certificate, and until the next one;
+    successive bounds without improvement.
     """
 
     walk: Pivoting
@@ -283,19 +284,18 @@ class ActiveSet(Method):
     """The active set method on the dual of a kernel machine, SimpleSVM [1]_.
 
     Examples strictly between the bounds of their multipliers are the active set. Their equations, with one
-    for the intercept, are solved by a Cholesky factor. If the solution leaves the bounds, the step ends at
-    the first bound, and that example leaves the set. If it is inside, the example that violates the
-    optimality conditions most joins. A change of the factor costs O(k^2) for k active examples. After
-    finitely many changes the solution is exact, for any lam [2]_; the factor has 8 k^2 bytes. `Decomposition`
-    is faster where it applies.
+    for the intercept, are solved by a Cholesky factor. If the solution is outside the bounds, the step ends
+    at the first bound, and its example is removed from the set. If it is inside, the example with the largest
+    violation of the optimality conditions is added. A change of the factor costs O(k^2) for k active
+    examples. After finitely many changes the solution is exact, for any lam [2]_; the factor has 8 k^2 bytes.
+    `Decomposition` is faster for the losses that it supports. Duplicates, and kernels of low rank, make the
+    equations singular. Then the multipliers change along a direction that changes no prediction, until one of
+    them is at a bound.
 
-    Duplicates, and kernels of low rank, make the equations singular: the multipliers then follow a direction
-    that changes no prediction, until one of them is at a bound.
-
-    It needs a `KernelRisk` whose loss is linear or quadratic on pieces and has a least value, with any number
-    of pieces (every loss of the package except `Logistic`, `Poisson` and similar ones), its `squared_norm`,
-    and no feasible set. A solve starts from the multipliers of a warm start, else from the coefficients of
-    the first point, clipped to their bounds.
+    It needs a `KernelRisk` whose loss is piecewise linear or quadratic and has a minimum (every loss of the
+    package except `Logistic`, `Poisson` and other smooth ones), its `squared_norm`, and no feasible set. A
+    solve starts from the multipliers of a warm start, or from the coefficients of the first point, clipped to
+    their bounds.
 
     Raises
     ------

@@ -13,28 +13,27 @@ if TYPE_CHECKING:
 
 JOINS, LEAVES, CROSSES = "joins", "leaves", "crosses"
 Event = tuple[float, str, int, float]
-"""The decrease of the weight until the event (inf if never), its kind, its index, and its side."""
+"""The decrease of the weight until the event (inf if there is none), its kind, its index, and its side."""
 
 ZERO_RATE = 1e-11
-"""Share of the terms of a rate below which it counts as zero, because rounding errors of solves with a factor
-reach that size."""
+"""Share of the terms of a rate up to which it counts as zero, because rounding errors of solves with a factor
+are as large."""
 NOW = 1e-13
-"""Share of the weight within which an event counts as simultaneous, because rounding separates such
-events."""
+"""Share of the weight within which events are simultaneous, because rounding errors separate them."""
 
 
 class PathWalker(ABC):
     """The solution at a decreasing weight; between knots it is linear in the weight or its inverse.
 
-    A subclass is a system of equations for the active members. It computes the direction of the solution, the
-    first event ahead, and the change of the members at an event.
+    A subclass has the equations of the active members. It computes the direction of the solution, the next
+    event, and the change of the members at an event.
 
     Attributes
     ----------
     lam, end : float
     knots : Knots
     patience : int
-        Events at one weight after which rounding errors are assumed to cause a cycle.
+        Number of events at one weight after which rounding errors are assumed to cause a cycle.
     """
 
     lam: float
@@ -44,7 +43,7 @@ class PathWalker(ABC):
     n_idle = 0
 
     def advance(self, n_events: int) -> bool:
-        """Pass so many events; tell whether the end is reached."""
+        """Pass `n_events` events; tell whether the end is reached."""
         for _ in range(n_events):
             if self.lam <= self.end:
                 break
@@ -78,7 +77,7 @@ class PathWalker(ABC):
 
     @abstractmethod
     def next_event(self, *direction: Any) -> Event:
-        """Return the first event ahead; of simultaneous ones the one of least index, to prevent cycles."""
+        """Return the next event; of simultaneous ones the one with the least index, which prevents cycles."""
 
     @abstractmethod
     def move(self, tau: float, *direction: Any) -> None:
@@ -106,8 +105,8 @@ class PathWalker(ABC):
 
     @abstractmethod
     def bounds(self, weight: float, x: Array) -> tuple[float, float]:
-        """Return a certified lower bound, and the objective at x, for a multiple of the weight at the end."""
+        """Return a certified lower bound and the objective at x, for a multiple of the last weight."""
 
     def skip(self) -> None:
-        """Continue beyond a weight where events form a cycle."""
+        """Continue below a weight where events form a cycle."""
         raise ArithmeticError(f"{self.n_idle} events at one weight")
