@@ -41,7 +41,7 @@ class NotConvexError(InvalidInputError):
 
 
 class MissingCapabilityError(CutplaneError, TypeError):
-    """A method or a master needs something that a piece of the problem does not offer."""
+    """A piece of the problem lacks a capability that a method or a master needs."""
 
     page = "guide/choosing.html#capabilities-of-the-pieces"
 
@@ -59,13 +59,13 @@ class BackendError(CutplaneError, RuntimeError):
 
 
 class OutOfMemoryError(CutplaneError, MemoryError):
-    """Memory ran out; the message says where, and how much could not be allocated."""
+    """Memory ran out; the message has the place, and the size that could not be allocated."""
 
     result: Any = None
-    """The best point found before, with its bounds, as a result of a solve; None if there was none."""
+    """The best point found before, with its bounds, as a result of a solve; None if there is none."""
 
     def __new__(cls, *arguments: Any) -> OutOfMemoryError:
-        """Return an instance: MemoryError.__new__ refuses classes with two bases when Dask unpickles one."""
+        """Return an instance; without this, MemoryError.__new__ would fail when Dask unpickles the class."""
         return Exception.__new__(cls, *arguments)
 
 

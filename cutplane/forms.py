@@ -1,4 +1,4 @@
-"""Forms in which a user's regularizer or set declares itself to masters, for example `DiagonalQuadratic`."""
+"""Forms that a user's regularizer or set returns to masters, for example `DiagonalQuadratic`."""
 
 from cutplane.pieces.forms import DiagonalQuadratic, GroupedForm, LinearForm, SeparableForm, bounds_only
 

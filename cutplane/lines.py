@@ -1,4 +1,4 @@
-"""Convex functions of one variable, the restrictions to a line that the ``line`` of a user's risk returns."""
+"""Convex functions of one variable: the restrictions to a line that the ``line`` of a user's risk returns."""
 
 from cutplane.pieces.lines import Derivative, DerivativeSum, Line, PiecewiseLinear, quadratic_line
 

@@ -32,7 +32,7 @@ _ELSEWHERE = {
     "tolerance": "tol",
     "verbose": "log, or progress",
 }
-"""Names of options in other libraries, and our names."""
+"""Names of options in other libraries, and their names here."""
 
 
 def refuse_options(unknown: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Problem(Declaration):
     ) -> Driver[Result]:
         """Solve step by step: iterating over the returned object yields the `State` after each iteration.
 
-        The parameters are those of `solve`; ``.result()`` of the returned object gives the result so far.
+        The parameters are as in `solve`; ``.result()`` of the returned object gives the result so far.
 
         Examples
         --------
@@ -162,7 +162,7 @@ class Problem(Declaration):
                 if warm_start is not None:
                     proof = change.certificate_inward(warm_start.certificate)
                     if proof is None and x is None and warm_start.x is not None:
-                        # The point only, because the cuts are in other variables, and rounded in these.
+                        # Only the point, because the cuts are in other variables and would be rounded.
                         x = as_vector("warm_start.x", warm_start.x, self.dim)
                     warm_start = None if proof is None else replace(warm_start, certificate=proof)
                 x = None if x is None else change.inward(x)
@@ -190,7 +190,7 @@ class Problem(Declaration):
         log: bool = False,
         **unknown: Any,
     ) -> Result:
-        """Minimise the objective, and prove how near the result is to the minimum.
+        """Minimise the objective, and prove a bound of the distance to the minimum.
 
         Parameters
         ----------
@@ -199,20 +199,21 @@ class Problem(Declaration):
             name of one, such as "direct", "proximal" or "ocas"; "auto" chooses by the pieces.
         backend : str, Backend or MasterKind, default "auto"
             The solver of the reduced problems: "simplex_qp", "highs", any installed cvxpy solver, or your
-            class of masters (see `cutplane.masters.Master`); others take over where it refuses or fails.
+            class of masters (see `cutplane.masters.Master`); if it refuses or fails, other masters solve.
         tol : float, default 1e-4
             Relative certified gap at which the status is OPTIMAL.
         tol_abs : float, default 0
             Absolute certified gap at which the status is OPTIMAL.
         max_iter : int, default 10000
         time_limit : float, optional
-            Seconds; tested after each iteration, between parts of a pass over the data, and inside reduced
-            problems, certificates and the waiting for a cluster. The first point is always evaluated.
-            Compilation does not count, because it happens once for each version of the package on a machine.
-            A routine whose compilation would end after the limit by the wall clock is interpreted.
+            Seconds; tested after each iteration, between parts of a pass over the data, inside reduced
+            problems and certificates, and while waiting for a cluster. The first point is always evaluated.
+            Compilation does not count, because it happens only once per machine and version of the package. A
+            routine whose compilation would end after the limit by the wall clock is interpreted.
         max_cuts : int, optional
-            The most cuts and half-spaces kept, at least ``3 n_blocks + 1``, with separation oracles
-            ``3 n_blocks + 2``. Old inactive ones are dropped, active ones are aggregated. Default: no limit.
+            Largest number of cuts and half-spaces in memory, at least ``3 n_blocks + 1``, with separation
+            oracles ``3 n_blocks + 2``. Old inactive ones are dropped, active ones are aggregated. Default: no
+            limit.
         x0 : array_like of shape (dim,), optional
             First query; default: the point of X nearest to zero.
         warm_start : Result, optional
@@ -222,7 +223,7 @@ class Problem(Declaration):
         probes : bool, default True
             Whether a black box (``risk.black_box``) is queried a few more times before the status is OPTIMAL,
             to find mistakes in it: 1/20 of the calls, at least 4; the reason mentions them. Projections of
-            sets and least values of regularizers are tested too, unless the package defines them.
+            users' sets and minima of users' regularizers are tested, too.
         callback : callable, optional
             Called with the `State` after each iteration; if it returns True, the solve ends with status
             INTERRUPTED.
@@ -234,13 +235,13 @@ class Problem(Declaration):
         Returns
         -------
         Result
-            On Ctrl-C too, with status INTERRUPTED and the best point so far. The cvxpy variables of the
+            Also after Ctrl-C, with status INTERRUPTED and the best point so far. The cvxpy variables of the
             pieces have the values of its x.
 
         Raises
         ------
         MissingCapabilityError
-            If the method or every backend needs something that a piece lacks; raised before the first
+            If the method or every backend needs a capability that a piece lacks; raised before the first
             iteration.
         TypeError
             If there is no such option; for an option of another library the message gives our name.
@@ -276,7 +277,7 @@ class Problem(Declaration):
     @overload
     def path(self, lams: float | None = None, *, exact: Literal[True], **options: Any) -> ExactPath: ...
     def path(self, lams: Any = None, *, exact: bool = False, **options: Any) -> Path | ExactPath:
-        """Solve for each weight of the regularizer, reusing every cut; or for all weights, exactly.
+        """Solve for each weight of the regularizer and reuse every cut, or solve exactly for all weights.
 
         A linear model starts from the solution at the previous weight. It reuses the Gram matrix for losses
         without kinks, the multipliers for losses with kinks and `L2`, and the vertex for piecewise linear
@@ -289,10 +290,10 @@ class Problem(Declaration):
             last weight of the path, by default the weight of the regularizer.
         exact : bool, default False
             Whether to follow the solution as a function of the weight, from the least weight at which it is
-            zero to the end, and find the knots of this piecewise linear function. The weight is of an l1
-            norm, for a piecewise quadratic loss (squares in the regularizer keep their weights; see
-            `cutplane.linear.PathTracking`). Or it is of a squared norm, `L2` or the norm of a kernel machine,
-            for a piecewise linear loss (see `cutplane.kernels.KernelPathTracking`).
+            zero to the end, and find the knots of this piecewise linear function. The path is over the weight
+            of an l1 norm for a piecewise quadratic loss (squares in the regularizer keep their weights; see
+            `cutplane.linear.PathTracking`). Or it is over the weight of a squared norm, `L2` or the norm of a
+            kernel machine, for a piecewise linear loss (see `cutplane.kernels.KernelPathTracking`).
         **options
             Passed to `solve`. With `exact`, only the options of `iterate`, ``callback``, ``progress`` and
             ``log`` exist.

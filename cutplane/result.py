@@ -1,4 +1,4 @@
-"""The results of solves: points, bounds, why a solve ended, and the proof."""
+"""Results of solves: points, bounds, the reason of the end, and the proof."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from cutplane.report.explore import Explorer
 
 _NOTICED = 0.1
-"""Seconds of compilation from which it is shown, because a person does not notice less."""
+"""Seconds of compilation from which they are shown, because less is not noticed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseResult:
-    """The result of any solve; the results of special problems add to it.
+    """The result of a solve; results of special problems have further attributes.
 
     Attributes
     ----------
@@ -87,8 +87,8 @@ class BaseResult:
     def save(self, path: str | Path) -> Path:
         """Write the result to ``path``, with ``.npz`` appended if it is missing, and return the path.
 
-        `cutplane.load` reads it in any process. Results of special problems hold objects, such as learners,
-        and are pickled: `load` reads them with ``trusted=True`` only.
+        `cutplane.load` reads it in any process. Results of special problems contain objects, for example
+        learners, and are pickled; `load` reads them only with ``trusted=True``.
         """
         from cutplane.engine.storage import save_objects
 
@@ -133,7 +133,7 @@ class BaseResult:
 
 @dataclass(frozen=True)
 class SpecialCertificate:
-    """The proof of the result of a special problem, which the result itself holds."""
+    """The proof of the result of a special problem, which the result itself contains."""
 
     result: Any
 
@@ -144,7 +144,7 @@ class SpecialCertificate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(BaseResult):
-    """The best point, both bounds, why the solve ended, and the proof.
+    """The best point, both bounds, the reason why the solve ended, and the proof.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Result(BaseResult):
     objective : float
         f(x) + g(x): the upper bound. inf if x is None.
     lower_bound : float
-        Certified: no feasible point is better.
+        A certified bound: no feasible point has a smaller objective.
     gap, gap_abs : float
         (objective - lower_bound) / max(1e-12 s, |objective|), where s is 1 or the largest objective of the
         solve if that is smaller; and objective - lower_bound.
@@ -191,10 +191,10 @@ class Result(BaseResult):
         An oracle may return its solution as a third value, ``value, subgradient, solution``; with several
         blocks, a sequence of solutions. For example, the solutions of the subproblems of a Lagrangian dual
         are the columns of a Dantzig-Wolfe master, and their average satisfies the coupling constraints.
-        Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with ``a + b`` and
-        ``a * number``. With several blocks there is an average for each; None where the oracle returned no
-        solution. Without a lower bound, the weights are the multipliers of the last reduced problem; without
-        these, the last solution is returned.
+        Solutions are arrays, sparse arrays, numbers, tuples of these, or objects with ``a + b`` and ``a *
+        number``. With several blocks there is an average for each block; None if the oracle returned no
+        solution. If there is no lower bound, the weights are the multipliers of the last reduced problem; if
+        there are none, the last solution is returned.
         """
         return self.certificate.primal
 
@@ -247,7 +247,8 @@ class Result(BaseResult):
     def explore(self, along: Any = None, region: Any = None) -> Explorer:
         """Return a picture of the run to step through: cuts, model and bounds, in their order.
 
-        A result stores the last multipliers and points only; `cutplane.explore` runs a method and shows all.
+        A result stores only the last multipliers and points; `cutplane.explore` runs a method and shows all
+        of them.
 
         ``along`` and ``region`` are as in `cutplane.explore`. A result that was loaded from a file raises
         `InvalidInputError`, because files do not hold the problem.
@@ -266,7 +267,7 @@ class Result(BaseResult):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the bundle: cuts and query points."""
+        """The number of bytes of the bundle: cuts and query points."""
         return self.certificate.n_bytes
 
     def _facts(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a solve ended, with a remedy; the only definition of the gap."""
+"""The statuses of a solve, each with a remedy, and the definition of the gap."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from enum import StrEnum
 
 LEAST = 1e-12
-"""An objective below this share of the largest one of the solve counts as zero in a relative gap, because a
-few thousand rounding errors of its terms add up to as much."""
+"""Share of the largest objective of the solve below which an objective counts as zero in a relative gap,
+because a few thousand rounding errors of its terms add up to as much."""
 
 
 class Status(StrEnum):
     """How a solve ended. Only OPTIMAL certifies the tolerance."""
 
     remedy: str
-    """Advice in words."""
+    """Advice for the user."""
 
     OPTIMAL = "OPTIMAL", "Nothing to do: the certified gap is within the tolerance."
     TARGET = "TARGET", "Nothing to do if the target is all you want; else solve(warm_start=result) goes on."

@@ -1,4 +1,6 @@
-"""Stopping rules, which decide when a solve ends and with which status; combined by ``|`` and ``&``."""
+"""Stopping rules, which decide when a solve ends and with which status; they are combined by ``|`` and
+``&``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Stop(NamedTuple):
-    """Why a run stops."""
+    """The reason why a run stops."""
 
     status: Status
     reason: str
@@ -37,15 +39,15 @@ def time_is_up(seconds: float) -> Stop:
 
 
 class StoppingRule(ABC):
-    """A stopping rule; ``a | b`` stops when one of the two does, ``a & b`` when both do."""
+    """A stopping rule; ``a | b`` stops when one of both stops, ``a & b`` when both stop."""
 
     @abstractmethod
     def __call__(self, state: State) -> Stop | None:
-        """Return why to stop, or None to continue."""
+        """Return the stop, or None to continue."""
 
     @property
     def time_limit(self) -> float:
-        """Seconds after which the rule holds whatever the state, so that an iteration can be interrupted."""
+        """Seconds after which the rule stops any run, so that an iteration can be interrupted."""
         return math.inf
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
@@ -57,7 +59,7 @@ class StoppingRule(ABC):
 
 @dataclass(frozen=True)
 class AnyOf(StoppingRule):
-    """Stops when one of the rules does; of several, one with the status OPTIMAL is returned."""
+    """Stop when one of the rules stops; if several do, a stop with the status OPTIMAL is preferred."""
 
     rules: tuple[StoppingRule, ...]
 
@@ -72,7 +74,7 @@ class AnyOf(StoppingRule):
 
 @dataclass(frozen=True)
 class AllOf(StoppingRule):
-    """Stops when all the rules do; the status is OPTIMAL only if all of them return it."""
+    """Stop when all the rules stop; the status is OPTIMAL only if all of them return it."""
 
     rules: tuple[StoppingRule, ...]
 
@@ -198,7 +200,7 @@ def stopping_rules(
     time_limit: float | None = None,
     stop: StoppingRule | None = None,
 ) -> StoppingRule:
-    """Return the rules that these options of `solve` stand for."""
+    """Return the rules for these options of `solve`."""
     if stop is not None and not callable(stop):
         raise InvalidInputError(f"stop must be a stopping rule, such as OracleCalls(100), got {stop!r}.")
     rules: list[StoppingRule] = [RelativeGap(tol), MaxIter(max_iter)]

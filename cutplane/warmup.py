@@ -1,4 +1,4 @@
-"""Compile every routine, so that no later process has to: ``python -m cutplane.warmup``.
+"""Compile every routine for later processes: ``python -m cutplane.warmup``.
 
 It solves tiny problems of every kind. numba stores the compiled code in its cache: next to the source files,
 or in `NUMBA_CACHE_DIR`. Arguments select parts, for example ``python -m cutplane.warmup engine linear``.
@@ -28,7 +28,8 @@ _KINDS: tuple[Callable[[Array], object], ...] = (
 )
 _TYPES = (np.float64, np.float32)
 _MANY = FEW + 1
-"""Examples of a problem, because losses of fewer examples run in numpy and not in compiled passes."""
+"""Number of examples of a problem, because losses of fewer examples run in numpy and not in compiled
+passes."""
 
 
 def warm_up(parts: list[str] | None = None) -> None:
@@ -42,7 +43,7 @@ def warm_up(parts: list[str] | None = None) -> None:
 
 
 def _engine() -> Iterator[object]:
-    """Solve a black box by each method, over each kind of set for which the package has its own masters."""
+    """Solve a black box by each method, over each kind of set for which the package has masters."""
     X, y = _data(40, 3)
 
     @cut.risk(dim=3)

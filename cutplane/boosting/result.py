@@ -77,7 +77,7 @@ class Ensemble:
 
 
 def _by_columns(X: Any) -> Any:
-    """Return X as an ndarray or a CSC matrix, because a column of these is read without a pass over all
+    """Return X as an ndarray or a CSC matrix, because their columns are read without a pass over all
     entries.
     """
     return X.tocsc() if sparse.issparse(X) else np.asarray(X)

@@ -24,7 +24,8 @@ _ATTRIBUTE = re.compile(
 def read_conll(
     file: PathOrFile, sep: str | None = None, comment: str = "-DOCSTART-"
 ) -> list[list[tuple[str, ...]]]:
-    """Read sentences in the format of the CoNLL tasks: a token a line, in columns, an empty line after each.
+    """Read sentences in the format of the CoNLL tasks: one token per line, in columns, and empty lines
+    between sentences.
 
     Parameters
     ----------
@@ -83,8 +84,8 @@ def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]
     Parameters
     ----------
     file : str, Path, or file object
-        The type of an attribute is numeric or a list of numbers, and the last `n_labels` attributes are 0 or
-        1. There are no missing entries, and ARFF's sparse form is not read. May be compressed by gzip.
+        May be compressed by gzip. Attributes are numeric or have a list of numbers, and the last `n_labels`
+        attributes are 0 or 1. Missing entries and ARFF's sparse form are not supported.
     n_labels : int
 
     Returns
@@ -111,7 +112,7 @@ def read_multilabel_arff(file: PathOrFile, n_labels: int) -> tuple[Array, Array]
     name, text = read_text(file)
     lines = ((number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
     lines = [(number, line) for number, line in lines if line and not line.startswith("%")]
-    allowed: list[set[float] | None] = []  # the values of each attribute, None for any number
+    allowed: list[set[float] | None] = []  # allowed values of each attribute, None for any number
     rows: list[list[float]] = []
     section = ""
 

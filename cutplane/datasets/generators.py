@@ -15,7 +15,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _N_FEATURES = 20
-"""Dimension of Breiman's problems, because their published errors are for it."""
+"""Dimension of Breiman's problems, because the errors published for them are for 20."""
 
 
 def planted_dense(
@@ -33,7 +33,7 @@ def planted_dense(
         Probability in [0, 0.5] that a label is flipped: the rate of random
         classification noise (Angluin, Laird 1988, 10.1023/A:1022873112823).
     seed : int or numpy.random.Generator, default 0
-        The same seed gives the same data, and the same examples whatever the noise.
+        The same seed gives the same data; the examples do not depend on `noise`.
     dtype : numpy.float64 or numpy.float32, default numpy.float64
 
     Returns
@@ -95,7 +95,7 @@ def planted_text(
     noise : float, default 0.05
         Probability in [0, 0.5] that a label is flipped.
     seed : int or numpy.random.Generator, default 0
-        The same seed gives the same data, and the same documents whatever the noise.
+        The same seed gives the same data; the documents do not depend on `noise`.
     dtype : numpy.float64 or numpy.float32, default numpy.float64
 
     Returns
@@ -169,10 +169,10 @@ def newsgroups_like(
     noise : float, default 0
         Probability in [0, 1] that a label is replaced by one drawn from all classes.
     seed : int or numpy.random.Generator, default 0
-        The same seed gives the same data, and the same documents whatever the noise.
+        The same seed gives the same data; the documents do not depend on `noise`.
     dtype : numpy.float64 or numpy.float32, default numpy.float64
     return_topics : bool, default False
-        Whether to return phi too.
+        Whether to return phi, too.
 
     Returns
     -------
@@ -341,7 +341,7 @@ def waveform(
     binary : bool, default True
         Whether y is +1 for class 0 and -1 for the other two, instead of the class.
     seed : int or numpy.random.Generator, default 0
-        The same seed gives the same data, and the same examples whatever `binary` is.
+        The same seed gives the same data; the examples do not depend on `binary`.
     dtype : numpy.float64 or numpy.float32, default numpy.float64
 
     Returns

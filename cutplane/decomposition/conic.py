@@ -52,9 +52,7 @@ class ConicStage:
 
     @property
     def n_multipliers(self) -> int:
-        """The number of rows, for their multipliers, plus the number of columns, for the linearisation point
-        u.
-        """
+        """The number of rows, for z, plus the number of columns, for the linearisation point u."""
         return self.b.size + self.c.size
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Risks whose examples live on the workers of a Dask cluster."""
+"""Risks whose examples are on the workers of a Dask cluster."""
 
 from cutplane.distributed.risk import DistributedRisk
 from cutplane.distributed.sources import blocks, distribute

@@ -32,18 +32,19 @@ from cutplane.risks.base import Risk
 from cutplane.runtime.deadline import check_time, seconds_left
 
 FAN = 8
-"""Workers to which one passes a request, and whose answers it adds, because fewer make the tree deeper and
-more load its links."""
+"""Number of workers to which a worker passes a request and whose answers it adds, because fewer make the tree
+deeper, and more load its network links."""
 _LARGE = 1 << 18
 """Bytes of points from which a request is sent to a worker directly, because the scheduler would copy it."""
 _PATIENCE = 60.0
-"""Seconds to wait for a worker, because a queueing system may need longer than a nanny."""
+"""Seconds to wait for a worker, because a queueing system may need longer than Dask's nanny."""
 _SLICE = 1.0
 """Seconds between two checks of the clock and the workers, because each costs a round trip."""
 _DEATHS = 4
-"""Workers that a partition may lose before it has answered, because Dask allows a task one less."""
+"""Number of workers that a partition may lose before it has answered, because Dask allows one less per
+task."""
 _ATTEMPTS = 20
-"""Most submissions of a request, because workers that are lost more often indicate a fault."""
+"""Largest number of submissions of a request, because workers that are lost more often indicate a fault."""
 _LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "
@@ -64,7 +65,7 @@ class Placed:
 
     @property
     def gone(self) -> bool:
-        """Whether the client was told that the data of the share are lost."""
+        """Whether the client was informed that the data of the share are lost."""
         return self.future is None or self.future.status in _LOST
 
     @property
@@ -85,7 +86,8 @@ class _Submission:
 class Cluster:
     """The partitions of a risk on the workers of a Dask cluster.
 
-    It decides on which worker each share is, and tells Dask. A lost share is made again from its source.
+    It decides on which worker each share is, and informs Dask. A lost share is computed again from its
+    source.
     """
 
     def __init__(self, client: Client, sources: Sequence[Any], weights: Sequence[float]):
@@ -95,14 +97,14 @@ class Cluster:
         columns = zip(weights, sources, homes, strict=True)
         self.shares = [Placed(k, *column) for k, column in enumerate(columns)]
         self._bundles: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        self._coming: dict[int, tuple[str, Any]] = {}  # shares that are being made on another worker
+        self._coming: dict[int, tuple[str, Any]] = {}  # shares that are being computed on another worker
         self._threads = threads_of(client)
         self._seen = perf_counter()
-        self._last: Any = None  # kept until the next one is submitted, because a release would delay it
+        self._last: Any = None  # kept until the next submission, because a release would delay it
         self._settle(spread(homes, self._threads))
 
     def query(self, request: Request, which: Collection[int] | None = None) -> ShareAnswer:
-        """Return the answer of all shares, or of some."""
+        """Return the answer of all shares, or of the shares in `which`."""
         shares = [share for share in self.shares if which is None or share.number in which]
         if perf_counter() - self._seen > _SLICE:
             self._update()
@@ -140,9 +142,9 @@ class Cluster:
     def _submit(self, request: Request, shares: Sequence[Placed]) -> _Submission:
         """Submit a graph: the shares on each worker answer, and a tree over the workers adds their answers.
 
-        The request passes through a tree too, from the client to one worker, and from worker to worker. Each
-        task is restricted to one worker. The client holds only the root, so that it receives one answer, and
-        one short message for each other worker.
+        The request is also passed through a tree, from the client to one worker, and from worker to worker.
+        Each task is restricted to one worker. The client has a future only of the root, so that it receives
+        one answer, and one short message for each other worker.
         """
         by_home: dict[Any, list[Placed]] = {}
         for share in shares:
@@ -185,7 +187,7 @@ class Cluster:
         return _Submission(root, answer, {share.key for share in shares})
 
     def _bundle(self, home: str, shares: Sequence[Placed]) -> Any:
-        """Return the future of the shares on a worker, which is kept for the next request."""
+        """Return the future of the shares on a worker, which is stored for the next request."""
         keys = tuple(share.key for share in shares)
         known = self._bundles.get(home)
         if known is None or known[0] != keys or known[1].status in _LOST:
@@ -195,7 +197,7 @@ class Cluster:
         return known[1]
 
     def _update(self) -> None:
-        """Update the list of workers; place shares that have no home, and let new workers take some."""
+        """Update the list of workers; place shares without a worker, and let new workers take some shares."""
         self._seen = perf_counter()
         threads = self._await_workers()
         for number, (home, future) in list(self._coming.items()):
@@ -208,7 +210,7 @@ class Cluster:
         joined, self._threads = threads.keys() - self._threads, threads
         displaced = [share for share in self.shares if share.home not in threads and not share.gone]
         held: Any = self._client.who_has([share.future for share in displaced]) if displaced else {}
-        for share in displaced:  # a worker that retires hands its shares to another one
+        for share in displaced:  # a retiring worker passes its shares to another worker
             here = [worker for worker in held.get(share.future.key, ()) if worker in threads]
             share.home = here[0] if here else share.home
         homes = [self._coming.get(share.number, (share.home,))[0] for share in self.shares]
@@ -216,7 +218,9 @@ class Cluster:
         self._settle(spread(homes, threads, level=bool(joined)))
 
     def _settle(self, homes: Sequence[str]) -> None:
-        """Make the shares on their new homes; until then a share answers on its old home, if it has one."""
+        """Compute the shares on their new workers; until this is done, a share answers on its old worker, if
+        it has one.
+        """
         for share in self.shares:
             share.losses += share.future is not None and share.home not in self._threads
         for share, home in zip(self.shares, homes, strict=True):
@@ -236,7 +240,7 @@ class Cluster:
         share.future = self._send(share, home)
 
     def _send(self, share: Placed, home: str) -> Any:
-        """Return the future of a share on this worker only; None if the worker has disappeared."""
+        """Return the future of a share on a given worker; None if the worker has disappeared."""
         client, source = self._client, share.source
         if isinstance(source, Risk):
             made = Share(share.number, share.weight, source)
@@ -252,7 +256,7 @@ class Cluster:
         return client.submit(build, share.number, share.weight, source, workers=[home], pure=False)
 
     def _replace_lost(self, shares: Sequence[Placed]) -> None:
-        """Place the shares again whose workers died."""
+        """Place the shares of lost workers again."""
         if not any(share.gone for share in shares):
             return
         self._update()
@@ -328,10 +332,10 @@ def threads_of(client: Client) -> dict[str, int]:
 
 
 def spread(homes: Sequence[str | None], threads: Mapping[str, int], level: bool = False) -> list[str]:
-    """Return a worker for each share: its home if it still exists, else the one with the least load.
+    """Return a worker for each share: its home if it still exists, otherwise the worker with the least load.
 
     A load is the number of shares per thread. With `level`, shares are taken from the worker with the largest
-    load, until this cannot reduce the largest load any more.
+    load until this cannot reduce the largest load any more.
     """
     held: dict[str, list[int]] = {worker: [] for worker in threads}
     for k, home in enumerate(homes):

@@ -1,4 +1,4 @@
-"""The risk of examples that live on the workers of a Dask cluster."""
+"""The risk of examples that are on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class ShareImage:
-    """The client's record of an image whose pieces are on the workers: its point, and how to compute it.
+    """The client's record of an image whose pieces are on the workers: its point, and how it is computed.
 
-    It refers to the images that it is a combination of only until it is computed.
+    Until it is computed, it refers to the images of which it is a combination.
     """
 
     def __init__(self, key: int, x: Array, parents: tuple[ShareImage, ShareImage, float] | None = None):
@@ -40,13 +40,13 @@ class ShareImage:
 
     @property
     def source(self) -> Any:
-        """How a share computes it; None if it was computed already."""
+        """The way in which a share computes the image; None if it is already computed."""
         if self.made:
             return None
         return self.x if self.parents is None else (self.parents[0].key, self.parents[1].key, self.parents[2])
 
     def plan(self) -> list[ShareImage]:
-        """Return the images that must be computed for this one, itself last."""
+        """Return the images that must be computed for this one, which is the last."""
         if self.made or self.parents is None:
             return [self]
         return [*self.parents[0].plan(), *self.parents[1].plan(), self]
@@ -55,8 +55,8 @@ class ShareImage:
 class DistributedRisk(Risk):
     """f(x) = sum_k weight_k f_k(x), where the data of f_k are on a worker of a Dask cluster.
 
-    `distribute` returns it. Partitions and images stay on their workers: only points, values, subgradients
-    and parts of lines are sent. Answers are added up on the workers, and the client receives their sum.
+    `distribute` returns it. Partitions and images stay on their workers; only points, values, subgradients
+    and parts of lines are sent. Answers are added on the workers, and the client receives their sum.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class DistributedRisk(Risk):
     def _ask(
         self, images: list[ShareImage], method: Callable[..., Any], *arguments: Any, by: Any = add
     ) -> Any:
-        """Query every share; send the points again to a share that lost its images."""
+        """Query every share; if a share lost its images, send it the points again."""
         unused = tuple(self._unused)
         plan = [step for image in images for step in image.plan()]
         recipes = tuple(Recipe(step.key, step.source) for step in plan)
@@ -147,11 +147,11 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
     _piecewise = True
 
     def image(self, x: Array) -> ShareImage:
-        """Return the image of x, which the workers compute when it is first used."""
+        """Return the image of x, which the workers compute on first use."""
         return self._new(as_vector("x", x, self.dim, finite=False).copy())
 
     def combine(self, z0: ShareImage, z1: ShareImage, t: float) -> ShareImage:
-        """Return the image of x0 + t (x1 - x0), which the workers compute when it is first used."""
+        """Return the image of x0 + t (x1 - x0), which the workers compute on first use."""
         return self._new(z0.x + t * (z1.x - z0.x), (z0, z1, t))
 
     def values(self, z: ShareImage) -> float:
@@ -205,10 +205,11 @@ class DistributedImagedRisk(DistributedRisk, ImagedRisk):
 
 
 _SIZES = 3
-"""Numbers before the subgradient in a reply of `Share.value_and_slope`, because `Share.value` has three."""
+"""Number of entries before the subgradient in a reply of `Share.value_and_slope`; 3, because `Share.value`
+has as many."""
 
 
 def _cancelled(answer: Array) -> float:
-    """Return the size of the terms that cancelled: in the sum over the partitions, and in each of these."""
+    """Return the size of the cancelled terms in the sum over the partitions, and in each partition."""
     value, size, inside = answer[:_SIZES].tolist()
     return inside + max(0.0, size - abs(value)) if math.isfinite(size) else inside

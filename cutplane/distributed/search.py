@@ -1,4 +1,4 @@
-"""Minimisation along a line of a sum over partitions, in few rounds of queries to all of them."""
+"""Minimisation of a sum over partitions along a line, in few rounds of queries."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.pieces.validation import Array
 
 FEW = 4096
-"""Kinks up to which a derivative is sent in full, because such a message costs as much as a short one."""
+"""Number of kinks up to which a derivative is sent in full, because such a message costs as much as a short
+one."""
 _PROBES = 64
-"""Points to which a longer list is reduced, because two neighbours then enclose FEW of 64 * FEW kinks."""
+"""Number of points to which a longer list is reduced, because two neighbours then enclose FEW of 64 * FEW
+kinks."""
 _LONGEST = 2 * _PROBES + 2
-"""Points up to which a grid is sent in full, because a summary has as many: probes, quantiles, two ends."""
+"""Number of points up to which a grid is sent in full, because a summary has as many: probes, quantiles, two
+ends."""
 _ROUNDS = 60
-"""Most rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding error."""
+"""Largest number of rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding
+error."""
 _DEVIATIONS = 4.0
 """Half-width of the first bracket in deviations of the estimate, because a miss costs one more round."""
 _FAR = 1e12
-"""Step, in units of the direction, at which a search ends, because a function may descend without end."""
+"""Step, in units of the direction, at which a search ends, because a function may decrease without end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ def estimate(derivative: Derivative) -> Estimate:
 def add_estimates(one: Estimate | None, other: Estimate | None) -> Estimate | None:
     """Return an estimate of the sum of two derivatives; None if one is missing.
 
-    If there are too many kinks, neighbours are merged, such that the derivative after these is unchanged.
+    If there are too many kinks, neighbours are merged such that the derivative behind them is unchanged.
     """
     if one is None or other is None:
         return None
@@ -88,7 +92,7 @@ def add_replies(one: Reply, other: Reply, probes: Array) -> Reply:
 
 
 def summarise(part: PiecewiseLinear, probes: Array) -> Reply:
-    """Return the derivative itself if it has few kinks, else its values at some points.
+    """Return the derivative itself if it has few kinks, otherwise its values at some points.
 
     The points are its start, the probes, and quantiles of a sample of the kinks.
     """
@@ -122,8 +126,8 @@ def search_pieces(
 ) -> float:
     """Return the exact minimiser over [0, limit], in one or two rounds of queries after the estimates.
 
-    Because derivatives increase, values at some points bound them everywhere, and each round ends with a
-    bracket of a few cells. All partitions are evaluated at the points of one round in the next.
+    Because derivatives increase, values at some points bound them everywhere. Each round ends with a bracket
+    of a few cells, whose points are queried in the next round.
     """
     copy, deviation = estimate[0] + rest.estimate()[0], math.hypot(estimate[1], rest.estimate()[1])
     low = _crossing(copy + _constant(_DEVIATIONS * deviation), limit)
@@ -160,9 +164,9 @@ def search_probes(sample: Callable[[Array], Array], rest: Line, limit: float) ->
     """Return the minimiser over [0, limit], from values and slopes at three points per round.
 
     The zero of the derivative is bracketed, then found by inverse interpolation: the points of a round are
-    the estimate and a point on either side, at the distance of its error. If the bracket did not shrink, they
-    are farther apart, and one is the middle of the bracket. The search ends at a relative accuracy of 1e-10,
-    or when phi changes by rounding errors only.
+    the estimate of the zero and a point on either side, at the distance of its error. If the bracket did not
+    shrink, the points are farther apart, and one is the middle of the bracket. The search ends at a relative
+    accuracy of 1e-10, or when phi changes by rounding errors only.
     """
     points, values, slopes = np.empty((3, 0))
     probes, last = np.unique(np.minimum([0.0, 0.25, 1.0, 2.0], limit)), np.inf
@@ -250,7 +254,7 @@ def _thin(points: Array) -> Array:
 
 
 def _merge(part: PiecewiseLinear) -> PiecewiseLinear:
-    """Return the same derivative with each kink stated once."""
+    """Return the same derivative with each kink listed once."""
     kinks, where = np.unique(part.kinks, return_inverse=True)
     bends = None if part.curvature_jumps is None else np.bincount(where, part.curvature_jumps)
     return replace(part, kinks=kinks, slope_jumps=np.bincount(where, part.slope_jumps), curvature_jumps=bends)

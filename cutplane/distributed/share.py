@@ -21,15 +21,15 @@ from cutplane.pieces.validation import Array
 from cutplane.risks.base import ImagedRisk, Risk, answer_of
 
 PARTITION = "cutplane_partition"
-"""The attribute of an exception that holds the number of the partition that raised it."""
+"""The attribute of an exception for the number of the partition that raised it."""
 
 LOST = "lost"
-"""Stands for the risk in a copy of a share on another worker, which has none."""
+"""Value that replaces the risk in a copy of a share on another worker."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The risk of a block as a Delayed, and the futures of the block, from which its worker is found."""
+    """The risk of a block as a Delayed, and the futures of the block, which tell its worker."""
 
     made: Any
     held: Sequence[Any]
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to compute an image.
+    """The way to compute an image.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class Request:
     recipes : tuple of Recipe
         The images needed, each after the images that it is computed from.
     unused : tuple of int
-        Keys of images to forget.
+        Keys of images that can be deleted.
     combine : callable
-        Returns the answer of two groups of shares from the answers of each.
+        Combines the answers of two groups of shares.
     """
 
     recipes: tuple[Recipe, ...]
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class ShareAnswer:
-    """The combined answers of a group of shares, () if there is none; and the shares that lost an image."""
+    """The combined answers of a group of shares (() if there is none), and the shares that lost an image."""
 
     found: tuple[Any, ...]
     lost: tuple[int, ...] = ()
@@ -281,7 +281,7 @@ def total(request: Request, answers: Sequence[ShareAnswer]) -> ShareAnswer:
 
 @contextmanager
 def _numbered(number: int) -> Iterator[None]:
-    """Store the number of the partition in an exception that it raised."""
+    """Store the number of the partition in an exception that its risk raised."""
     try:
         yield
     except BaseException as error:
@@ -290,7 +290,7 @@ def _numbered(number: int) -> Iterator[None]:
 
 
 def _size(piece: Any, seen: set[int]) -> int:
-    """Return the bytes of a piece; an array that it refers to twice counts once."""
+    """Return the bytes of a piece; an array with two references counts once."""
     if id(piece) in seen:
         return 0
     seen.add(id(piece))

@@ -18,7 +18,7 @@ from cutplane.risks.base import Risk
 from cutplane.runtime.extras import require_extra
 
 _SPARE = 4
-"""Partitions for each thread, because loads can then be equal up to a quarter when workers join or die."""
+"""Number of partitions per thread, because loads are then equal up to a quarter when workers join or die."""
 
 
 def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
@@ -28,11 +28,11 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
     ----------
     make : callable
         ``make(*parts)`` returns the risk of one block of each collection: a NumPy array, another array such
-        as scipy.sparse, or a pandas dataframe or series. It is called on the worker that holds or computes
-        the block, and not for blocks without rows.
+        as scipy.sparse, or a pandas dataframe or series. It is called on the worker that has or computes the
+        block, and not for blocks without rows.
     *data : dask.array.Array, or Dask dataframe or series
-        At least one. Arrays with several blocks of columns are rechunked, and arrays whose lengths are given
-        are rechunked as the first of them. After the first dataframe, all must be series. Nothing is computed
+        At least one. Arrays with several blocks of columns are rechunked. Arrays of known lengths are
+        rechunked like the first of them. After the first dataframe, all must be series. Nothing is computed
         yet.
 
     Returns
@@ -88,7 +88,7 @@ def blocks(make: Callable[..., Any], *data: Any) -> list[Block]:
 
 
 def _of_frames(make: Callable[..., Any], first: Any, *series: Any) -> list[Block]:
-    """Return the partitions of one frame with all columns, because then a file is read once for all."""
+    """Return the partitions of one frame with all columns, because a file is then read only once."""
     if any(each.ndim != 1 for each in series):
         raise InvalidInputError("After the first dataframe all data must be series, one column each.")
     names = [f"cutplane_{k}" for k in range(len(series) + 1)]
@@ -103,7 +103,7 @@ def _apart(make: Callable[..., Any], names: Sequence[str], single: bool, part: A
 
 
 def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
-    """Return the futures of a block, itself or those that it depends on, because its graph has only keys."""
+    """Return the futures of a block: itself, or its dependencies, because its graph has only keys."""
     if not futures:
         return []
     tasks = dict(part.dask).values()
@@ -154,7 +154,8 @@ def distribute(
         * one risk in local memory that can `split` its examples, such as `LinearRisk`, `StructuredRisk` and
           the risks of chains, graphs, sets of labels and alignments, or a sum or a linear image of these.
     n_parts : int, optional
-        Most partitions of one risk in local memory, at least 1; default: four for each thread of the cluster.
+        Largest number of partitions of one risk in local memory, at least 1; default: four per thread of the
+        cluster.
     weights : float, or sequence of float, optional
         The factors weight_k > 0 of the partitions in a list, or one for all; default 1.
 
@@ -169,7 +170,7 @@ def distribute(
         If there is no partition, an entry is of the wrong kind, a weight is not positive, the dimensions
         differ, or the cluster has no workers.
     OracleError
-        If a partition cannot be made; the message says which, and the exception is its cause.
+        If a partition cannot be made; the message names it, and the exception is the cause.
     MissingExtraError
         If Dask is not installed.
 
@@ -178,13 +179,13 @@ def distribute(
     For the mean over all m examples, each function returns ``LinearRisk(..., normalize=False)``, the sum over
     its examples, and ``weights=1/m``; or it returns the mean over its m_k examples, and has the weight m_k/m.
 
-    If a worker is lost, its partitions are made again, by their functions or from the local memory, their
-    images are computed again, and the run continues. A lost ``Future`` can be computed again only if it was
-    the result of a task, and not of ``scatter``.
+    If a worker is lost, its partitions are computed again, by their functions or from local memory, with
+    their images, and the run continues. A lost ``Future`` can be computed again only if it was the result of
+    a task, and not of ``scatter``.
 
-    To be distributed, a user's risk that is a sum over examples implements ``split(n_parts)``: it returns a
-    list of at most `n_parts` risks, whose sum is the risk. If all parts are an `ImagedRisk`, so is the
-    result; else it has only an oracle.
+    To distribute your own risk, implement ``split(n_parts)``, which returns a list of at most `n_parts` risks
+    whose sum is the risk. If all parts are an `ImagedRisk`, the result is one, too; otherwise it has only an
+    oracle.
 
     Examples
     --------

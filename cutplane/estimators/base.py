@@ -137,7 +137,7 @@ class CertifiedEstimator(BaseEstimator):
 
     @property
     def result_(self) -> Any:
-        """The result of a single problem; raises AttributeError if there are several, as in one-vs-rest."""
+        """The result of a single problem; AttributeError if there are several, for example in one-vs-rest."""
         check_is_fitted(self)
         if len(self.results_) != 1:
             raise AttributeError(f"{len(self.results_)} problems were solved; their results are in results_.")
@@ -215,7 +215,7 @@ class CertifiedEstimator(BaseEstimator):
         return X, y
 
     def _note_units(self, X: Any) -> None:
-        """Store the column of X with the oddest unit, for warnings; a kernel matrix has no units."""
+        """Store the column of X with the most unusual unit, for warnings; a kernel matrix has no units."""
         self._odd = None if getattr(self, "kernel", None) == "precomputed" else oddest(X)
 
     def _examples(self, X: Any) -> Any:
@@ -244,7 +244,7 @@ class CertifiedEstimator(BaseEstimator):
         )
 
     def _units(self) -> str:
-        """Return a sentence about the column whose units probably cause slow progress, or an empty string."""
+        """Return a sentence about the column whose unit probably causes slow progress, or an empty string."""
         odd = vars(self).get("_odd")
         if odd is None:
             return ""

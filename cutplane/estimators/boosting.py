@@ -34,7 +34,7 @@ class BoostingClassifier(Classification):
     ----------
     estimator : scikit-learn classifier, weak learner or None, default None
         A classifier whose ``fit`` accepts ``sample_weight``, or a weak learner of `cutplane.boosting`. None
-        stands for decision stumps; the gap is then certified over all stumps.
+        means decision stumps; the gap is then certified over all stumps.
     nu : float, default 0.1
         Fraction of the examples that may be outliers, in (0, 1]; ``nu m`` is at least 1.
     tol : float, default 0.01
@@ -51,7 +51,7 @@ class BoostingClassifier(Classification):
     Attributes
     ----------
     ensembles_ : tuple of Ensemble
-        One ensemble with two classes, else one for each class.
+        One ensemble if there are two classes, otherwise one for each class.
     objective_, lower_bound_ : float
         The sum of the edges, and the sum of the soft margins.
     gap_ : float
@@ -116,7 +116,7 @@ class BoostingClassifier(Classification):
         X = self._examples(X)
         streams = [result.staged_decision_function(X) for result in self.results_]
         latest: list[Any] = [None] * len(streams)
-        for scores in zip_longest(*streams):  # None after the end of a stream
+        for scores in zip_longest(*streams):  # None for a stream that has ended
             latest = [old if new is None else new for old, new in zip(latest, scores, strict=True)]
             yield self._classes(latest[0] if len(latest) == 1 else np.column_stack(latest))
 

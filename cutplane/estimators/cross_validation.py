@@ -58,7 +58,7 @@ class CrossValidated(CertifiedEstimator):
         return values
 
     def _follow(self, problem: Any, values: Array, last: bool = False) -> Iterator[Any]:
-        """Yield the results of a problem along the path; with `last`, only the last one is needed."""
+        """Yield the results of a problem along the path; with `last`, only the last result is needed."""
         raise NotImplementedError
 
     def _best(self, X: Any, y: Any, sample_weight: Any) -> int:

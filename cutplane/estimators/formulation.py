@@ -98,7 +98,7 @@ def starting_point(risk: Any) -> Array:
     """Return zero weights, with biases (if any) that are far from the optimal ones.
 
     At the optimal bias, for example zero for balanced classes or centred targets, the first cut is almost
-    flat in the bias, and the model then has its minimiser far away.
+    flat in the bias, so that the minimiser of the model is far away.
     """
     shape = shape_of(risk)
     if shape[0] > 1 or not risk.intercept or (np.abs(risk.y) == 1.0).all():

@@ -42,15 +42,15 @@ class Part:
     Attributes
     ----------
     risk : Risk
-        The risk of a vector with a row for each function, which contains its weights and its intercept if
-        any.
+        The risk of a vector with a row for each function, which contains the weights and, if there is one,
+        the intercept.
     examples : ndarray of int
         The indices of the x_j.
     back : ndarray of shape (n_examples, n_weights), optional
         The map from weights to coefficients of the examples; by default the identity.
     norm : callable, optional
-        A function of lam that returns the regularizer lam/2 times the squared norm of the functions; by
-        default `L2` of the weights.
+        A function lam -> the regularizer lam/2 times the squared norm of the functions; by default `L2` of
+        the weights.
     n_functions : int
     """
 
@@ -161,7 +161,7 @@ class KernelFunctionEstimator(Weighted):
         return 1.0, gamma_of(self.kernel, X, self.gamma)
 
     def _parts(self, kernel: Kernel, X: Any, y: Array, weights: Array | None, risk: Any = None) -> list[Part]:
-        """Return the problems, which share one kernel matrix; if `risk` is given, its matrix."""
+        """Return the problems, which share one kernel matrix: the matrix of `risk`, if it is given."""
         raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:
@@ -392,7 +392,7 @@ def gamma_of(kernel: Any, X: Any, gamma: Any) -> float | None:
 
 
 def make_kernel(kernel: Any, gamma: float | None, degree: Any, coef0: Any) -> Kernel:
-    """Return the kernel with a name, or the given one."""
+    """Return the kernel with this name, or the given kernel."""
     if not isinstance(kernel, str) or kernel == "precomputed":
         return as_kernel(kernel)
     if kernel not in NAMES:
@@ -446,7 +446,7 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> tuple[float, 
     if model.n_basis is None:
         first = model._whole(model._make_kernel(X, gammas[0]), X)
     for j, gamma in enumerate(gammas):
-        kernel, whole = model._make_kernel(X, gamma), None  # frees the last kernel matrix first
+        kernel, whole = model._make_kernel(X, gamma), None  # free the last kernel matrix first
         if first is not None:
             whole = first.with_kernel(kernel) if several else first
         for k, (train, test) in enumerate(splits):
@@ -465,7 +465,7 @@ def choose(model: Any, X: Any, y: Array, weights: Array | None) -> tuple[float, 
 
 
 def _transferred(seeds: Any, before: Array, now: Array) -> list[Array] | None:
-    """Move the coefficients of one fold to the examples of another; other examples have 0."""
+    """Transfer the coefficients of one fold to the examples of another; other examples get 0."""
     if seeds is None:
         return None
     found = []

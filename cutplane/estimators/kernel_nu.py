@@ -17,7 +17,7 @@ from cutplane.pieces.validation import Array
 
 
 class NuPart(Part):
-    """The problem of a nu-form; the function of a classifier is divided by rho, so that its margin is 1."""
+    """The problem of a nu-form; a classifier's function is divided by rho, so that its margin is 1."""
 
     def coefficients(self, x: Array) -> tuple[Array, Array]:
         """Return the coefficients of the examples, and the intercept."""

@@ -270,7 +270,7 @@ class KernelSVR(Regression, KernelEstimator):
 
 
 class OrdinalPart(Part):
-    """An ordinal problem, whose thresholds are no intercept of the function."""
+    """An ordinal problem, whose thresholds are not intercepts of the function."""
 
     def coefficients(self, x: Array) -> tuple[Array, Array]:
         """Return the coefficients of the examples, and 0."""

@@ -42,7 +42,7 @@ from cutplane.result import Result
 from cutplane.risks.data import scores
 
 _ROWS = 1 << 10
-"""Rows in a block that `digest` hashes, because a copy of all rows may not fit in memory."""
+"""Number of rows in a block that `digest` hashes, because a copy of all rows may not fit into memory."""
 
 
 @estimator
@@ -148,7 +148,7 @@ class LinearEstimator(Weighted, LinearBase):
     ----------
     warm_start : bool, default False
         Whether the next fit reuses this one. If X, y, the weights and the loss are the same, it starts from
-        the cuts (the penalty, its weight and `tol` may change), else from the solution.
+        the cuts (the penalty, its weight and `tol` may change), otherwise from the solution.
     """
 
     _: KW_ONLY
@@ -234,7 +234,7 @@ class LinearEstimator(Weighted, LinearBase):
         return starts
 
     def _last_x(self, k: int, problem: Problem) -> Array | None:
-        """Return the solution of the last fit if it has the right size, else None."""
+        """Return the solution of the last fit if it has the right size, otherwise None."""
         results = vars(self).get("results_", ())
         fits = k < len(results) and results[k].x is not None and results[k].x.size == problem.dim
         return results[k].x if fits else None
@@ -260,7 +260,7 @@ class LinearClassification(LinearEstimator, Classification):
     Attributes
     ----------
     coef_ : ndarray of shape (n_rows, n_features)
-        One row if there are two classes, else one for each class.
+        One row if there are two classes, otherwise one for each class.
     intercept_ : ndarray of shape (n_rows,)
         Zero without `fit_intercept`.
     """

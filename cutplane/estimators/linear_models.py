@@ -320,7 +320,7 @@ class MeasureClassifier(Classification, LinearBase):
 
 
 def _threshold(risk: MeasureRisk, coef: Array) -> float:
-    """Return a score that k examples exceed; k is the measure's `predicted`, or the positives."""
+    """Return a score that k examples exceed; k is the measure's `predicted`, or the number of positives."""
     scores = np.sort(risk.image(coef).scores)[::-1]
     positives = int((risk.y > 0.0).sum())
     k = risk.measure.predicted(positives, scores.size - positives) or positives

@@ -1,4 +1,4 @@
-"""Structured outputs: labels of sequences, sets of labels, and outputs that three functions describe."""
+"""Structured outputs: labels of sequences, sets of labels, and outputs given by three functions."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class CrossValidatedChains(CrossValidated, Chains):
         return super()._best(_listed("X", X), [np.asarray(part) for part in y], sample_weight)
 
     def _follow(self, problem: Problem, values: Array, last: bool = False) -> Iterator[Any]:
-        """Yield the results along the path, each started from the labellings or the point of the last."""
+        """Yield the results along the path, each started from the last labellings or the last point."""
         result: Any = None
         for alpha in values:
             result = uninterrupted(problem.path([alpha], warm_start=result, **self._limits)[0])
@@ -428,7 +428,7 @@ class StructuredSVM(Unvalidated):
         return [self.inference(x, self.coef_) for x in X]
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Return minus the mean loss of the predictions.
+        """Return the negative mean loss of the predictions.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ def from_pgmpy(model: Any) -> GraphicalModel:
     -------
     GraphicalModel
         Its variables are in the order of ``model.nodes``, without the factors of a factor graph; its states
-        in the order of pgmpy's state names.
+        are in the order of pgmpy's state names.
 
     Raises
     ------

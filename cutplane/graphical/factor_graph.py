@@ -33,7 +33,7 @@ from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _CHUNK = 2**14
-"""Labellings per pass, because many at once are fast in numpy and their arrays should stay small."""
+"""Number of labellings per pass, because numpy is fast for many and their arrays should be small."""
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -181,7 +181,7 @@ class FactorGraph:
 
     @cached_property
     def typical_cost(self) -> float:
-        """The median size of the finite nonzero costs or 0; not the mean, because of penalties."""
+        """The median size of the finite nonzero costs, or 0; not the mean, because of penalties."""
         sizes = finite_sizes(self.unaries, self.tables)
         return float(np.median(sizes)) if sizes.size else 0.0
 
@@ -220,7 +220,8 @@ class FactorGraph:
         return np.concatenate([[0], np.cumsum(counts)]), read_only(factors[order])
 
     def energy(self, labelling: Any) -> float:
-        """Return E(labelling), +inf if it breaks a hard constraint: the exact sum of its terms, rounded once.
+        """Return E(labelling), the exact sum of its terms, rounded once; +inf if a hard constraint is
+        violated.
 
         Parameters
         ----------
@@ -229,16 +230,16 @@ class FactorGraph:
         return math.fsum(self.terms(labelling).tolist())
 
     def rounding(self, labelling: Any) -> float:
-        """Return by how much rounding errors may lower a bound that is exactly E(labelling) without them.
+        """Return a bound of the rounding error of a computed lower bound whose exact value is E(labelling).
 
-        The error of one sum is at most the sum of the absolute terms, times their number, times the rounding
+        The error of a sum is at most the sum of the absolute terms, times their number, times the rounding
         unit. The result is four times this, because a bound is a sum of costs that are sums themselves.
         """
         terms = np.abs(self.terms(labelling))
         return float(4.0 * _EPS * (terms.size + 8) * terms.sum())
 
     def terms(self, labelling: Any) -> Array:
-        """Return terms that add up to E(labelling): the constant, and one cost per variable and per factor.
+        """Return terms that sum to E(labelling): the constant, and one cost per variable and per factor.
 
         Because sums of constants, and of tables over the same variables, are rounded down, the parts rounded
         off are further terms at the end.
@@ -274,7 +275,7 @@ class FactorGraph:
         return total
 
     def condition(self, evidence: Mapping[int, int]) -> Self:
-        """Return the model in which some variables are observed: all their other states cost +inf.
+        """Return the model in which some variables are observed: all other states of these cost +inf.
 
         Parameters
         ----------
@@ -304,7 +305,7 @@ class FactorGraph:
 
     @property
     def rounded_off(self) -> float:
-        """An upper bound of the parts rounded off from sums, in the energy of any labelling."""
+        """An upper bound of the rounded-off parts of sums, in the energy of any labelling."""
         return float(np.abs(self._rest.constant).sum() + np.abs(self._rest.values).sum())
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
@@ -354,7 +355,7 @@ class FactorGraph:
         return array.astype(np.int64, copy=False)
 
     def _observed(self, variable: Any, state: Any) -> int:
-        """Return the variable of an observation, or raise `InvalidInputError` if it names no state."""
+        """Return the variable of an observation; raise `InvalidInputError` if it names no state."""
         if not _is_integer(variable) or not 0 <= variable < self.n_variables:
             raise InvalidInputError(
                 f"The evidence {{{variable!r}: {state!r}}} names the variable {variable!r}; it must be an "
@@ -411,7 +412,7 @@ def _constant(value: float) -> float:
 
 
 class BestLabelling:
-    """Keeps the best labelling offered so far: None, with energy inf, until one has finite energy.
+    """The best labelling offered so far; None, with energy inf, until a labelling has finite energy.
 
     Attributes
     ----------
@@ -428,7 +429,7 @@ class BestLabelling:
         BestLabelling.offer(self, labelling)
 
     def offer(self, candidate: Array | None) -> bool:
-        """Keep the candidate if it is better; return whether it is."""
+        """Keep the candidate if it is better; tell whether it is."""
         if candidate is None:
             return False
         energy = self.model.energy(candidate)

@@ -27,8 +27,8 @@ class Rest(NamedTuple):
     constant : ndarray
         The terms to add to the constant.
     places, values : ndarray
-        Each value is to be added to the entry at its place, which counts through unaries and then tables. A
-        place may be repeated.
+        Each value is to be added to the entry at its place, which counts through unaries and then tables.
+        Places may be repeated.
     """
 
     constant: Array = np.empty(0)
@@ -119,7 +119,7 @@ def from_pairs(
     sums = Sums([constant])
     if first.size < len(edges):
         order = np.argsort(group, kind="stable")
-        ranks = np.empty(len(edges), dtype=np.int64)  # of an edge among the edges over the same variables
+        ranks = np.empty(len(edges), dtype=np.int64)  # among the edges over the same variables
         ranks[order] = np.arange(len(edges)) - np.searchsorted(group[order], group[order])
         summed = stacked[which[first]]
         for rank in range(1, int(ranks.max()) + 1):
@@ -200,7 +200,7 @@ def as_edges(edges: Any, cardinalities: Array) -> Array:
 
 
 def check_range(factors: FactorArrays, n_variables: int) -> None:
-    """Refuse energies if a sum of them may overflow."""
+    """Refuse energies if one of their sums may overflow."""
     largest = abs(factors.constant) if isfinite(factors.constant) else 0.0
     for costs in (factors.unaries, factors.tables):
         finite = np.isfinite(costs)
@@ -303,9 +303,11 @@ def _starts(sizes: Array) -> Array:
 _FINEST = 1e-6
 """Least unit relative to the largest cost, because a bound with an error of 1e-9 needs coarser units."""
 _MANY = 2**14
-"""Most distinct costs with which a unit is computed, because fractions are slow, and more rarely have one."""
+"""Largest number of distinct costs for which a unit is computed, because fractions are slow, and many costs
+rarely have a unit."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile that shows penalties, because it is up to 40 for normal costs."""
+"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because the ratio
+is up to 40 for normal costs."""
 
 
 def finite_sizes(*costs: Array) -> Array:
@@ -352,7 +354,7 @@ class EnergyLattice(NamedTuple):
     offset: float = 0.0
 
     def rounded_up(self, bound: float) -> float:
-        """Return the least number of the lattice that is at least `bound`; `bound` itself without a unit."""
+        """Return the least lattice number of at least `bound`; `bound` itself if there is no unit."""
         if self.unit == 0.0 or not math.isfinite(bound):
             return bound
         return self.offset + math.ceil((bound - self.offset) / self.unit) * self.unit

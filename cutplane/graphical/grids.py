@@ -100,8 +100,8 @@ def spin_glass(
     ----------
     height, width : int
     field : float, default 0
-        Not negative. With field 0 and without `wrap`, cycle inequalities alone solve the model, because its
-        graph is planar.
+        Nonnegative. With field 0 and without `wrap`, cycle inequalities solve the model, because its graph is
+        planar.
     wrap : bool, default False
         Whether the grid is a torus.
     seed : int, default 0

@@ -1,4 +1,4 @@
-"""The labellings of least energy, one after the other, each with a bound of all that remain."""
+"""The labellings of least energy in turn, each with a bound of all remaining ones."""
 
 from __future__ import annotations
 
@@ -28,27 +28,29 @@ Parts = Iterator[tuple[float, Array]]
 
 _EPS = float(np.finfo(np.float64).eps)
 _BISECTIONS = 12
-"""Trial prices of states of earlier labellings, because they give the best price to some thousandths."""
+"""Number of trial prices of states of earlier labellings, because they find the best price to some
+thousandths."""
 _COUNTERS, _ITERATIONS = 2**18, 100
-"""Entries of the tables that count differences, and iterations on them, because more take many seconds."""
+"""Largest number of entries of the tables that count differences, and of iterations on them, because more
+take many seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KBestResult:
-    """Labellings of least energy, ascending; those kept apart by a distance are in the order of their choice.
+    """Labellings of least energy, ascending; with a distance between them, in the order of their choice.
 
     Attributes
     ----------
     labellings : ndarray of int, shape (m, n_variables)
-        m is less than the number asked for if there are no more, or if the run was stopped.
+        m is smaller than the requested number if there are no more labellings, or if the run was stopped.
     energies : ndarray of shape (m,)
     bounds : ndarray of shape (m,)
-        No labelling that is allowed after the ones before has an energy below this bound.
+        No labelling that is allowed after the previous ones has an energy below this bound.
     statuses : tuple of Status
         OPTIMAL for each labelling that is proven to be the next one up to the tolerance.
     status : Status
-        OPTIMAL if all are, and there are as many as asked for, or provably no more; INFEASIBLE if provably no
-        labelling satisfies the hard constraints.
+        OPTIMAL if all labellings are, and their number is as requested or there are provably no more;
+        INFEASIBLE if provably no labelling satisfies the hard constraints.
     reason : str
     min_distance : int
     model : GraphicalModel
@@ -84,7 +86,9 @@ class KBestResult:
 
 
 class _Found(NamedTuple):
-    """The best labelling of a set, None if none was found, a bound of the set, and how that ended."""
+    """The best labelling of a set (None if none was found), a bound of the set, and the status of its
+    search.
+    """
 
     energy: float
     number: int
@@ -124,7 +128,7 @@ class _Run:
         return within or relative_gap(bound, energy) <= self.tol
 
     def ends_early(self, bound: float, kind: str) -> None:
-        """Say why there are less than k labellings: `bound` is one of all others."""
+        """Return the reason why there are less than k labellings; `bound` is a bound of all others."""
         if self.status is not Status.OPTIMAL:
             return
         self.reason = f"there are {len(self.listed)} labellings {kind}"
@@ -134,7 +138,7 @@ class _Run:
             self.status, self.reason = Status.INFEASIBLE, "no labelling satisfies the hard constraints"
 
     def result(self, min_distance: int, sort: bool) -> KBestResult:
-        """Return the labellings; each bound also holds if they are sorted by their energies."""
+        """Return the labellings; each bound is also valid if they are sorted by their energies."""
         model = self.model
         energies = np.array([energy for energy, _, _ in self.listed])
         bounds = np.array([bound for _, bound, _ in self.listed])
@@ -170,9 +174,9 @@ def k_best(model: Any, k: int, min_distance: int, tol: float, time_limit: float 
 def _partition(run: _Run) -> None:
     """List labellings by Lawler's partition.
 
-    Without its best labelling x, a set falls into disjoint parts: part i has other states than x at variable
-    i, and the states of x at all variables before. Variables are taken in ascending order of the bound of
-    changing them, so that a part is minimised over only when its bound is the least of all.
+    Without its best labelling x, a set is the union of disjoint parts: labellings in part i differ from x at
+    variable i, and equal x at all previous variables. Variables are ordered by the bound of changing them. A
+    part is minimised only when its bound is the least of all.
     """
     spaces, first = _spaces(run)
     numbers = count(1)
@@ -218,7 +222,7 @@ def _partition(run: _Run) -> None:
 
 
 def _parts(spaces: _Exact | _Bounded, best: _Found) -> Parts:
-    """Yield bounds, ascending, and the allowed states of the parts of a set without its best labelling."""
+    """Yield ascending bounds, and the allowed states of the parts of a set without its best labelling."""
     starts, allowed = spaces.model.unary_starts, best.allowed
     if not allowed.size:
         return
@@ -238,10 +242,11 @@ def _parts(spaces: _Exact | _Bounded, best: _Found) -> Parts:
 
 
 def _spaces(run: _Run) -> tuple[_Exact | _Bounded, _Found | None]:
-    """Return how to minimise, by elimination or by inference, and the best labelling if it is found first.
+    """Return a minimiser over parts, by elimination or inference, and the best labelling if it is found.
 
     The k-th least energy of labellings that differ from the best one in one variable is an upper bound of the
-    k-th least energy. States above that are in none of the k best; without them, elimination may do.
+    k-th least energy. States with a larger least energy are in none of the k best labellings; without them,
+    elimination may be possible.
     """
     model, states = run.model, np.isfinite(run.model.unaries)
     try:
@@ -262,7 +267,7 @@ def _spaces(run: _Run) -> tuple[_Exact | _Bounded, _Found | None]:
 
 
 class _Exact:
-    """Minimises over parts of a model by a clique tree."""
+    """Minimise over parts of a model by a clique tree."""
 
     def __init__(self, model: FactorGraph, tree: CliqueTree) -> None:
         self.model, self.tree = model, tree
@@ -284,7 +289,7 @@ class _Exact:
 
 
 class _Bounded:
-    """Minimises over parts of a model by inference, with bounds from its messages."""
+    """Minimise over parts of a model by inference, with bounds from its messages."""
 
     def __init__(self, run: _Run) -> None:
         self.run, self.model = run, run.model
@@ -304,7 +309,7 @@ class _Bounded:
 
 
 def _keep_apart(run: _Run, distance: int) -> None:
-    """List labellings greedily, each the best one that is far enough from those before."""
+    """List labellings greedily, each the best one that is far enough from the previous ones."""
     while len(run.listed) < run.k and not run.stops():
         energy, bound, labelling, status = _apart(run, [each for _, _, each in run.listed], distance)
         run.stops(status)
@@ -315,11 +320,11 @@ def _keep_apart(run: _Run, distance: int) -> None:
 
 
 def _apart(run: _Run, earlier: list[Array], distance: int) -> tuple[float, float, Array | None, Status]:
-    """Return energy, bound, the best labelling far enough from earlier ones, and how the last run ended.
+    """Return energy, bound, the best labelling far enough from earlier ones, and the status of the last run.
 
-    A state that an earlier labelling has, too, gets a price; the best price gives a bound, the dual of the
-    distances, and often a labelling (Batra et al. 2012). A model with a chain of variables for each earlier
-    labelling, which count the differences so far, proves the rest.
+    States of earlier labellings get a price. The best price gives a bound, by duality for the distance
+    constraints, and often a labelling (Batra et al. 2012). If a gap remains, a model with a chain of
+    variables for each earlier labelling, which count the differences, closes it.
     """
     model = run.model
     if not earlier:
@@ -341,7 +346,7 @@ def _apart(run: _Run, earlier: list[Array], distance: int) -> tuple[float, float
 
 
 def _priced(run: _Run, best: BestLabelling, earlier: list[Array], distance: int) -> tuple[float, Status]:
-    """Offer labellings of the least energy plus prices, and return the largest bound of the energy alone."""
+    """Offer labellings with the least energy plus prices, and return the largest bound of the energy."""
     model, bound, status = run.model, -math.inf, Status.OPTIMAL
     taken = np.zeros(model.unaries.size)
     for each in earlier:
@@ -366,7 +371,7 @@ def _priced(run: _Run, best: BestLabelling, earlier: list[Array], distance: int)
 
 
 def _moved_away(model: FactorGraph, labelling: Array, earlier: list[Array], distance: int) -> Array | None:
-    """Change one variable after the other until all distances are kept, the cheapest for its use first."""
+    """Change variables, each time the one with the least cost per use, until all distances are sufficient."""
     x, starts = labelling.copy(), model.unary_starts[:-1]
     for _ in range(2 * distance * len(earlier)):
         near = [each for each in earlier if (x != each).sum() < distance]
@@ -388,7 +393,7 @@ def _moved_away(model: FactorGraph, labelling: Array, earlier: list[Array], dist
 
 
 def _counting(model: Any, earlier: list[Array], distance: int) -> tuple[Any, Array]:
-    """Return the model with chains of counters, None if that is too large, and the order of counting."""
+    """Return the model with chains of counters, None if it is too large, and the order of counting."""
     n = model.n_variables
     order = _neighbouring(model)
     if len(earlier) * (distance + 1) ** 2 * model.unaries.size > _COUNTERS:

@@ -1,4 +1,4 @@
-"""Least energies of all states, or bounds of them, and the states that they rule out."""
+"""Least energies of all states, or bounds of them, and the states that these exclude."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METHODS = ("auto", "elimination", "sweeps")
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDS, _SWEEPS = 10, 10
-"""Rounds of sweeps, and sweeps of each, because the last states are excluded when others have been."""
+"""Numbers of rounds of sweeps, and of sweeps in each, because some states are excluded only after others."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,17 +36,17 @@ class MinMarginals:
     Attributes
     ----------
     lower, upper : ndarray of shape (n_states,)
-        Laid out like ``model.unaries``: variable u begins at ``model.unary_starts[u]``. Both are inf where no
-        labelling with the state satisfies the hard constraints; `upper` is inf, too, where no
-        labelling with the state was found.
+        Stored like ``model.unaries``: variable u begins at ``model.unary_starts[u]``. Both are inf if no
+        labelling with the state satisfies the hard constraints; `upper` is also inf if no labelling with the
+        state was found.
     is_exact : bool
-        Whether they were computed by elimination, and differ by rounding errors only.
+        Whether they were computed by elimination, and differ only by rounding errors.
     labelling : ndarray of int, shape (n_variables,), or None
-        The best one found; None if none of finite energy was found.
+        The best labelling found; None if no labelling of finite energy was found.
     energy : float
-        Its energy; inf if there is none.
+        The energy of `labelling`; inf if it is None.
     status : Status
-        OPTIMAL or INFEASIBLE if exact; else the status of the inference whose messages give the bounds.
+        OPTIMAL or INFEASIBLE if exact; otherwise the status of the inference whose messages give the bounds.
     model : GraphicalModel
     """
 
@@ -66,12 +66,12 @@ class MinMarginals:
 
     @property
     def excluded(self) -> Array:
-        """Whether a state is certainly in no labelling of an energy at most `energy`; bool, like `lower`."""
+        """Whether a state is certainly in no labelling of energy <= `energy`; a bool array like `lower`."""
         return self.lower > np.nextafter(self.energy, np.inf)
 
     @property
     def fixed(self) -> Array:
-        """The state that a variable certainly has in all labellings of least energy, -1 if several may be.
+        """The state of a variable in all labellings of least energy; -1 if there may be several.
 
         int, shape (n_variables,); -1 everywhere if no labelling was found.
         """
@@ -138,7 +138,9 @@ def _of_tree(model: FactorGraph, tree: CliqueTree) -> MinMarginals:
 
 
 def lower_bound(model: FactorGraph, tree: CliqueTree, above: float) -> float:
-    """Return a lower bound of an energy that a tree has computed in floating point, `above` its constant."""
+    """Return a lower bound of an energy that a tree has computed in floating point; `above` is its
+    constant.
+    """
     error = _EPS * (model.n_variables + model.n_factors + 8)
     return math.nextafter(tree.constant + above * (1.0 - error), -math.inf) if above < math.inf else above
 
@@ -146,8 +148,8 @@ def lower_bound(model: FactorGraph, tree: CliqueTree, above: float) -> float:
 def exact_bounds(model: FactorGraph, tree: CliqueTree, marginals: Array) -> tuple[Array, Array]:
     """Return lower and upper bounds of the energies that a tree has computed in floating point.
 
-    The shifted costs are nonnegative, and each goes through fewer additions than there are terms, as in
-    `bound_of_minimum`; they and their constant have been rounded down by a rounding unit each.
+    The shifted costs are nonnegative, and each is in fewer additions than there are terms, as in
+    `bound_of_minimum`. Each of them, and the constant, was rounded down by at most a rounding unit.
     """
     error = _EPS * (model.n_variables + model.n_factors + 8)
     lower, upper = np.full((2, model.unaries.size), np.inf)
@@ -162,10 +164,10 @@ def exact_bounds(model: FactorGraph, tree: CliqueTree, marginals: Array) -> tupl
 def lower_bounds(result: MAPResult, ceiling: float, deadline: float) -> Array:
     """Return lower bounds of the energies with each state, from the messages of an inference.
 
-    States with a bound above the ceiling are forbidden, which raises the bounds of other states, up to the
-    least of the bounds above. If energies have no unit, states that the inference has forbidden have energies
-    above the best one by more than rounding errors. The messages may belong to a model of lower energies, see
-    `without_penalties`.
+    States with a bound above the ceiling are forbidden. This raises the bounds of other states, up to the
+    least bound of the forbidden ones. If energies have no unit, the energies of states that the inference has
+    forbidden exceed the best energy by more than rounding errors. The messages may belong to a model of lower
+    energies; see `without_penalties`.
     """
     lower = np.where(np.isinf(result.model.unaries), np.inf, result.bound)
     if result.bound == np.inf:
@@ -192,7 +194,9 @@ def lower_bounds(result: MAPResult, ceiling: float, deadline: float) -> Array:
 
 
 def changed_energies(model: FactorGraph, labelling: Array | None) -> Array:
-    """Return upper bounds of the energies of the labellings that differ in one variable at most."""
+    """Return upper bounds: energies of the labellings that differ from the given one in at most one
+    variable.
+    """
     if labelling is None:
         return np.full(model.unaries.size, np.inf)
     own = model.unary_starts[:-1] + labelling

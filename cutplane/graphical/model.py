@@ -53,7 +53,7 @@ class GraphicalModel(FactorGraph):
     ------
     InvalidInputError
         If the shape of a table is not the cardinalities of its variables, or it contains NaN or -inf; if a
-        factor names a variable twice or a variable that does not exist; if a sum of energies may overflow.
+        factor contains a variable twice or a variable that does not exist; if a sum of energies may overflow.
 
     Examples
     --------
@@ -92,10 +92,10 @@ class GraphicalModel(FactorGraph):
             "primal": the linear programme over the local polytope, with cycle inequalities. "dual":
             sequential message passing; its cutting planes are clusters of variables that are added to the
             model. "elimination": exact, by dynamic programming. "search": exact, by branch and bound after
-            message passing. "auto": elimination if small tables suffice; else a local search and message
+            message passing. "auto": elimination if small tables suffice; otherwise a local search and message
             passing, and then branch and bound, cutting planes and local search in turns, which share bounds
-            and labellings. Because turns are measured in seconds, a result at a time limit may differ from
-            run to run.
+            and labellings. The result at a time limit may differ from run to run, because turns are measured
+            in seconds.
         tighten : bool, default True
             Whether to tighten the local polytope, by cycle inequalities and clusters, and with "auto" to
             close the remaining gap by branch and bound.
@@ -112,8 +112,7 @@ class GraphicalModel(FactorGraph):
             Called with the `State` after each iteration; ``state.x`` is the best labelling so far. The run
             stops if it returns True.
         progress, log : bool, default False
-            Whether to show a progress display, which needs the extra ``progress``; whether to print a line
-            per iteration.
+            Show a live display (needs the extra ``progress``); print a line per iteration.
 
         Returns
         -------
@@ -149,7 +148,8 @@ class GraphicalModel(FactorGraph):
         .. math:: \min_x E(x) \quad \text{subject to } (x_0, ..., x_{k-1}) = \text{labelling}
 
         For example, `read_wcsp` appends auxiliary variables for cost functions that a file defines by
-        keywords. The minimum is computed by `map` with its defaults, which is exact for auxiliary variables.
+        keywords. The minimum is computed by `map` with its default parameters, which is exact for auxiliary
+        variables.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class GraphicalModel(FactorGraph):
         Raises
         ------
         InvalidInputError
-            If `labelling` is no vector of states of the first variables.
+            If `labelling` is not a vector of states of the first variables.
 
         Examples
         --------
@@ -193,11 +193,11 @@ class GraphicalModel(FactorGraph):
         .. math:: E(x^{(m)}) = \min \{ E(x) : |\{u : x_u \ne x^{(j)}_u\}| \ge d, \; j < m \}
 
         With d = 1, these are the k best labellings, by Lawler's partition of the labellings [1]_. If the
-        tables of elimination are small, perhaps after excluding states that are in none of the k best
-        labellings, elimination solves all parts; else `map` solves one part after the other, in the order of
-        bounds from messages. With d > 1, the formula is a greedy rule for diverse labellings. First the
-        energy is minimised with prices on the states of previous labellings [2]_; then `map` solves a model
-        with additional variables, which count the differences.
+        tables of elimination are small, possibly after excluding states that are in none of the k best
+        labellings, elimination solves all parts; otherwise `map` solves the parts in the order of bounds from
+        messages. With d > 1, the formula is a greedy rule for diverse labellings. First the energy is
+        minimised with prices on the states of previous labellings [2]_; then `map` solves a model with
+        additional variables, which count the differences.
 
         Parameters
         ----------
@@ -263,13 +263,13 @@ class GraphicalModel(FactorGraph):
         energies of the best labelling with one state changed; in models of moderate size, local search
         improves them.
 
-        A state whose lower bound is above the best energy is in no labelling of least energy: ``excluded``
+        A state whose lower bound is above the best energy is in no labelling of least energy. ``excluded``
         marks these states, and ``fixed`` has the state of each variable whose other states are all excluded.
 
         Parameters
         ----------
         method : {"auto", "elimination", "sweeps"}, default "auto"
-            "auto": elimination if its tables have at most 2^23 entries in total, else sweeps.
+            "auto": elimination if its tables have at most 2^23 entries in total, otherwise sweeps.
         start : MAPResult, optional
             A result of `map` on this model. The sweeps start from its messages and its labelling. By default
             `map` is called.

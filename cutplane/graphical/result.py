@@ -31,7 +31,7 @@ class MAPResult(BaseResult):
     labelling : ndarray of int, shape (n_variables,), or None
         The best labelling found; None if no labelling of finite energy was found.
     energy : float
-        Its energy, an upper bound of the least energy; inf if `labelling` is None.
+        The energy of `labelling`, an upper bound of the least energy; inf if `labelling` is None.
     bound : float
         The certified lower bound; inf if it is proven that no labelling satisfies the hard constraints.
     status : Status
@@ -93,23 +93,22 @@ class MAPResult(BaseResult):
         The energy is computed again as the exact sum of the costs of the labelling, and must equal the
         reported energy. The bound is computed again from the messages of the sweeps; any messages prove a
         bound, because they do not change the sum of all costs. If this bound is below the reported one, for
-        example because a linear programme, an elimination or a search proved the latter, or because states
-        were forbidden, another run proves it. This takes about as long as the inference did, because the tree
-        of a search is not stored. The second run shares only the code with the first, and the labelling if
-        its energy is confirmed.
+        example because a linear programme, elimination or a search proved the reported bound, the inference
+        runs again to prove it. This takes about as long as the first run, because the tree of a search is not
+        stored. The second run uses nothing of the first one except the labelling, if its energy is confirmed.
 
         Parameters
         ----------
         model : GraphicalModel, optional
             By default the model of the result.
         time_limit : float, optional
-            Seconds for the other run; a bound that this run does not reach counts as not confirmed.
+            Seconds for the second run; a bound that it does not reach counts as not confirmed.
 
         Returns
         -------
         Verification
-            ``lower_bound`` is the bound that was proven; ``n_checked`` counts the variables and factors to
-            whose costs the messages were applied, and the other run as one.
+            ``lower_bound`` is the proven bound; ``n_checked`` counts the variables and factors to whose costs
+            the messages were applied, and the second run as one.
         """
         return verify(self, self.model if model is None else model, time_limit)
 
@@ -146,7 +145,8 @@ def remedy(status: Status) -> str:
 
 
 _AGREEMENT = 1e-9
-"""Relative difference allowed between two computations of a bound, because both subtract their errors."""
+"""Relative difference allowed between two computations of a bound, because both subtract their rounding
+errors."""
 
 
 def verify(result: MAPResult, model: Any, time_limit: float | None) -> Verification:
@@ -189,7 +189,7 @@ def _upper(result: MAPResult, model: FactorGraph, problems: list[str]) -> float:
 
 
 def _bound_of_messages(result: MAPResult, model: FactorGraph) -> float:
-    """Return the bound that the stored messages prove for the costs of the model."""
+    """Return the bound proven by the stored messages for the costs of the model."""
     if result.proof is None:
         return -math.inf
     bound = result.proof.restated(model).certified_bound()

@@ -17,7 +17,7 @@ from cutplane.runtime.clock import clock
 from cutplane.status import Status
 
 _CHUNK = 2**20
-"""Uniform random numbers at a time, because these are 8 MB."""
+"""Number of uniform random numbers drawn at a time, because these are 8 MB."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,21 +27,22 @@ class LogPartitionBound:
     Attributes
     ----------
     value : float
-        The mean of `samples`: unbiased for a number that is at least the logarithm. The mean itself may be
-        below; see `standard_error`. inf if there is no sample, -inf if no labelling has finite energy.
+        The mean of `samples`, an unbiased estimate of a number that is at least the logarithm. The mean
+        itself may be smaller; see `standard_error`. inf if there is no sample, -inf if no labelling has
+        finite energy.
     standard_error : float
         The standard deviation of the mean, estimated from the samples; inf if there are less than two.
     samples : ndarray of shape (m,)
-        Less than asked for if the run was stopped.
+        Fewer than requested if the run was stopped.
     labellings : ndarray of int, shape (m, n_variables)
         The labellings that minimise the perturbed energies. They are *not* samples of the model: low energies
-        are frequent, but in another distribution (Papandreou and Yuille 2011). Where a perturbed model was
+        are frequent, but the distribution is different (Papandreou and Yuille 2011). If a perturbed model was
         not solved, the row is the best labelling found, or -1 if there is none.
     n_open : int
-        How many perturbed models were not solved to the tolerance. Their samples are certified bounds, which
-        are larger, so that the mean of `value` remains an upper bound.
+        The number of perturbed models that were not solved to the tolerance. Their samples are certified
+        bounds, which are larger, so that the mean of `value` remains an upper bound.
     status : Status
-        OPTIMAL if there are as many samples as asked for; else why the run was stopped.
+        OPTIMAL if there are as many samples as requested; otherwise the reason why the run was stopped.
     """
 
     value: float

@@ -12,7 +12,8 @@ from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 _PENALTY = 1e4
-"""Size of penalties relative to energy differences that matter, because it costs four digits of sixteen."""
+"""Size of penalties relative to energy differences that matter, because larger penalties cost more than four
+of sixteen digits."""
 
 
 def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
@@ -59,12 +60,12 @@ def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:
 
 
 def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
-    """Return a lower bound of all energies from a labelling that minimises them in floating point.
+    """Return a lower bound of all energies, from a labelling that minimises them in floating point.
 
     The algorithm may only add and compare, in any order, the costs of a `shifted` model. Because all terms
-    are nonnegative, and each passes through fewer additions than there are terms, the relative error of a sum
-    is at most the number of terms times the rounding unit. This holds for the minimum and for the energy of
-    the labelling that attains it.
+    are nonnegative, and each is in fewer additions than there are terms, the relative error of a sum is at
+    most the number of terms times the rounding unit. This is true for the minimum and for the energy of the
+    labelling that attains it.
     """
     above = math.fsum(model.terms(labelling)[1:])
     error = _EPS * (model.n_variables + model.n_factors + 8)
@@ -72,7 +73,7 @@ def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
 
 
 def rounded_down_sum(first: float, second: float) -> float:
-    """Return a number that is not above first + second."""
+    """Return a number that is at most first + second."""
     return sum_rounded_down([first, second])
 
 

@@ -1,4 +1,4 @@
-"""Models of another library, cvxpy, converted to problems of this one."""
+"""Models of cvxpy, converted to problems of this package."""
 
 from cutplane.recognition.model import RecognisedModel, from_cvxpy
 

@@ -21,7 +21,7 @@ from cutplane.recognition.losses import Curve, same
 class Core:
     """X @ source for a matrix X and a variable; without X, the linear part of the expression `source`.
 
-    A bias, which is a scalar variable that is added to every row, has no X.
+    A bias, which is a scalar variable added to every row, has no X.
     """
 
     source: Any
@@ -46,7 +46,7 @@ class Image:
 
     @property
     def has_data(self) -> bool:
-        """Whether it has a constant matrix."""
+        """Whether the image has a constant matrix."""
         return any(core.X is not None or has_matrix(core.source) for core, _ in self.parts)
 
     def times(self, factor: Array) -> Image:
@@ -140,7 +140,7 @@ def has_matrix(expression: Any) -> bool:
 
 
 def split_product(expression: Any) -> tuple[Any, Any]:
-    """Return the constant factor of a product or quotient and the other factor, else (None, None)."""
+    """Return the constant factor of a product or quotient and the other factor, otherwise (None, None)."""
     left, right = expression.args
     if type(expression).__name__ == "DivExpression":
         return (1.0 / dense(right.value), left) if right.is_constant() else (None, None)
@@ -218,7 +218,9 @@ class LossTerm:
         return float(constant), float(slope)
 
     def joined(self, new: LossTerm) -> LossTerm | None:
-        """Return the sum with another term as one term, or None if they are functions of different data."""
+        """Return the sum with another term as one term, or None if the terms are functions of different
+        data.
+        """
         if not (self.image.has_data and new.image.has_data) or not isinstance(new.function, Curve):
             return None
         total = self.expression + new.expression
@@ -308,12 +310,12 @@ class Stack:
         self._signs = (*(1.0 for _ in self.variables[1:]), last_sign)
         only = self.variables[0]
         alone = len(self.variables) == 1 and not any(only.attributes.values()) and last_sign > 0.0
-        plain = alone and only.size == max(only.shape, default=1)  # pieces have matrices in row-major order
+        plain = alone and only.size == max(only.shape, default=1)  # pieces use row-major order
         self.variable = only if plain else cp.Variable(self.dim, name="x")
 
     def place(self, variable: Any) -> tuple[slice, float]:
         """Return the slice of a variable in x, and its sign in x, 1 or -1."""
-        k = [mine.id for mine in self.variables].index(variable.id)  # a deep copy has other ids
+        k = [mine.id for mine in self.variables].index(variable.id)  # a deep copy has different ids
         return self._slices[k], self._signs[k]
 
     def matrix(self, expression: Any) -> Any:

@@ -14,7 +14,8 @@ from cutplane.pieces.validation import Array
 
 _MARGIN_LOSSES = scalar.Hinge(), scalar.SquaredHinge(), scalar.ModifiedHuber()
 _SAME = 1e-12
-"""Relative difference below which two numbers of a model are equal, because they have rounding errors."""
+"""Relative difference below which two numbers of a model count as equal, because they have rounding
+errors."""
 
 
 def same(a: Array | float, b: Array | float, size: float = 0.0) -> bool:
@@ -42,7 +43,7 @@ class Curve:
 
     @property
     def degree(self) -> int | None:
-        """The degree p = 1 or 2 of a homogeneous function, h(c u) = c^p h(u) for c > 0; else None."""
+        """The degree p = 1 or 2 of a homogeneous function, h(c u) = c^p h(u) for c > 0; otherwise None."""
         if self.knots.any():
             return None
         powers = np.flatnonzero(self.coefficients.any(axis=0))
@@ -50,7 +51,9 @@ class Curve:
 
     @property
     def is_convex(self) -> bool:
-        """Whether a continuous function is convex: no piece is concave, and no slope falls at a knot."""
+        """Tell whether a continuous function is convex: no concave piece, and no decrease of the slope at a
+        knot.
+        """
         _, slopes, halves = self.coefficients.T
         left = slopes[:-1] + 2.0 * halves[:-1] * self.knots
         right = slopes[1:] + 2.0 * halves[1:] * self.knots
@@ -160,7 +163,7 @@ class Fit:
 
 
 def fit(function: Curve | str, weight: Array, scale: Array, shift: Array) -> Fit | None:
-    """Return sum_i weight_i h(scale_i t_i + shift_i) as a weighted loss; None if it is no loss."""
+    """Return sum_i weight_i h(scale_i t_i + shift_i) as a weighted loss; None if it is not a loss."""
     if isinstance(function, str):
         if function == "logistic" and shift.any():
             return None
@@ -220,7 +223,7 @@ def _with_constant(loss: ScalarLoss, y: Array, weight: Array, curve: Curve, fact
 
 
 def _multiple(curve: Curve, loss: ScalarLoss) -> float | None:
-    """Return c > 0 with curve = c loss + a constant, as functions of residual or margin, else None."""
+    """Return c > 0 with curve = c loss + constant, as functions of residual or margin; otherwise None."""
     other = _curve(loss)
     if other.knots.shape != curve.knots.shape or not same(other.knots, curve.knots):
         return None
@@ -247,7 +250,7 @@ def _outline(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...], tuple[
 
 
 def _named(curve: Curve) -> list[ScalarLoss]:
-    """Return the named losses whose multiple the curve may be, by its knots."""
+    """Return the named losses of which the curve may be a multiple, according to its knots."""
     if not curve.knots.size:
         return [scalar.Squared()]
     if curve.knots.size == 1:
@@ -258,5 +261,5 @@ def _named(curve: Curve) -> list[ScalarLoss]:
 
 
 def _rounded(parameter: float) -> float:
-    """Return the parameter of a loss, rounded to 12 digits, because the others are rounding errors."""
+    """Return the parameter of a loss, rounded to 12 digits, because further digits are rounding errors."""
     return float(f"{parameter:.12g}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cutplane.result import Result
 
 _WIDTH = 80
-"""Characters of a term in a repr at most, because terminals often have 80 columns."""
+"""Largest number of characters of a term in a repr, because terminals often have 80 columns."""
 _ATTRIBUTES = ("nonneg", "nonpos", "pos", "neg", "bounds", "symmetric", "PSD", "NSD")
 
 
@@ -130,8 +130,8 @@ def from_cvxpy(model: Any) -> RecognisedModel:
     Raises
     ------
     InvalidInputError
-        If `model` is no cvxpy problem, a variable is integer, boolean, complex or otherwise not a real vector
-        or matrix, or a parameter has no value.
+        If `model` is not a cvxpy problem, a variable is integer, boolean, complex or otherwise not a real
+        vector or matrix, or a parameter has no value.
     NotConvexError
         If the model is not convex by cvxpy's rules.
 

@@ -1,4 +1,4 @@
-"""The risk, the regularizer and the feasible set, from the terms and constraints of a model."""
+"""The risk, the regularizer and the feasible set, made from the terms and constraints of a model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def assembled(model: Any, sign: float) -> tuple[Problem, float, tuple[Any, ...],
 
 
 def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
-    """Return the variables, with a bias last and with its sign, because it is then an intercept."""
+    """Return the variables; a bias is last and has its sign, because it becomes the intercept."""
     last, sign = next(filter(None, (_bias(rows.image) for rows in reading.rows)), (None, 1.0))
     first = [variable for variable in variables if variable is not last]
     return Stack(first if last is None else [*first, last], sign)
@@ -103,7 +103,9 @@ def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
 
 
 def _linear_risk(rows: LossTerm, stack: Stack) -> tuple[LinearRisk, float] | None:
-    """Return rows as (risk, constant), with the matrix of the model if possible; None if they are no loss."""
+    """Return rows as (risk, constant), with the matrix of the model if possible; None if they are not a
+    loss.
+    """
     image, bias = rows.image, _bias(rows.image)
     data = next(((core, scale) for core, scale in image.parts if core.X is not None), image.parts[0])
     scale = data[1] if bias or len(image.parts) == 1 else None
@@ -134,7 +136,7 @@ def _weights(weight: Array) -> tuple[bool, Array | None]:
 
 
 def _bias(image: Image) -> tuple[Any, float] | None:
-    """Return (b, 1) for rows X w + b and (b, -1) for X w - b, up to a scale of each row; None for others."""
+    """Return (b, 1) for rows X w + b and (b, -1) for X w - b, up to a scale of each row; otherwise None."""
     if len(image.parts) != 2:
         return None
     (core, a), (bias, b) = sorted(image.parts, key=lambda part: part[0].is_bias)
@@ -182,7 +184,7 @@ def _scaled(matrix: Any, factors: Array) -> Any:
 def _multiclass_risk(
     scores: Scores, rows: list[LossTerm], stack: Stack
 ) -> tuple[MulticlassRisk, LossTerm] | None:
-    """Return the risk of scores minus the scores of the observed classes, and the rows of the latter."""
+    """Return the risk of scores minus the scores of the observed classes, and the rows of these classes."""
     if [v.id for v in stack.variables] != [scores.variable.id] or not (scores.weight > 0.0).all():
         return None
     for term in rows:
@@ -195,7 +197,7 @@ def _multiclass_risk(
 
 
 def _labels(scores: Scores, rows: LossTerm) -> Array | None:
-    """Return the class whose score the rows subtract for each example; None if they do something else."""
+    """Return the class whose score is subtracted in each row; None if the rows have another form."""
     if not rows.linear or len(rows.image.parts) != 1:
         return None
     core, scale = rows.image.parts[0]
@@ -224,7 +226,7 @@ class _Penalty:
         self.constant = 0.0
 
     def takes(self, rows: LossTerm) -> bool:
-        """Add rows if they are such terms; tell whether they were added."""
+        """Add rows if they have this form; tell whether they were added."""
         curve, shift = rows.function, rows.image.shift
         if not isinstance(curve, Curve) or (rows.weight < 0.0).any():
             return False
@@ -338,7 +340,7 @@ def _feasible_set(constraints: Any, stack: Stack) -> FeasibleSet:
 
 
 def _bounded(constraint: Any) -> list[Any]:
-    """Return a constraint without its void entries, such as x_j <= inf; an empty list if all are void."""
+    """Return a constraint without void entries, for example x_j <= inf; an empty list if all are void."""
     if type(constraint).__name__ != "Inequality":
         check_numbers("The model", constraint)
         return [constraint]

@@ -1,7 +1,7 @@
 """The objective of a model as a sum of losses, quadratic forms, scores of classes, and other terms.
 
-Three tables describe the atoms of cvxpy: `_SUMS` has the terms of linear expressions, `_ATOMS` and
-`_COMBINED` the functions of one variable that are applied to each entry.
+Three tables describe the atoms of cvxpy: `_SUMS` has the terms of linear expressions, and `_ATOMS` and
+`_COMBINED` have functions of one variable that are applied to each entry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scores:
 
 @dataclass(eq=False)
 class Reading:
-    """The terms of an objective, whose sum it is.
+    """The terms of an objective; the objective is their sum.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def _none(*_: Any) -> None:
 
 
 def _terms(expression: Any, weight: Array) -> _Parts:
-    """Return the terms of a sum; None for a vector of affine entries, because it is one image."""
+    """Return the terms of a sum; None for a vector of affine entries, because it is a single image."""
     if expression.size > 1 and expression.is_affine():
         return None
     compatible = all(arg.size in (1, expression.size) for arg in expression.args)
@@ -165,11 +165,12 @@ _SUMS: dict[str, Callable[[Any, Array], _Parts]] = {
     "Reshape": _reshaped,
     "log_sum_exp": _two_exponentials,
 }
-"""The expressions and weights of the terms of a sum, by the name of the atom; None if it is no such sum."""
+"""The expressions and weights of the terms of a sum, by the name of the atom; None if it is not such a
+sum."""
 
 
 def _rows(expression: Any, kind: str, weight: Array) -> LossTerm | None:
-    """Return the loss term of an expression, a function of each entry or the sum of a function; else None."""
+    """Return the loss term of an expression that is a function of each entry, or its sum; otherwise None."""
     if kind in ("exp", "logistic") and expression.args[0].is_affine():
         return LossTerm(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
     inner, outer = _summed(expression, kind) or (expression, None)
@@ -209,7 +210,7 @@ def _weighted(expression: Any, weight: Array) -> Any:
 
 
 def _function(expression: Any) -> tuple[Curve, Image | None] | None:
-    """Return (h, u) if the expression is a function h applied to each entry of an image u; else None.
+    """Return (h, u) if the expression is a function h of each entry of an image u; otherwise None.
 
     The image of a constant is None.
     """

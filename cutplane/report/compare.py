@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WARM_UP = 3
-"""Iterations of the first run, which is not timed, because its purpose is to compile and load routines."""
+"""Number of iterations of the first run, which is not timed because it compiles and loads routines."""
 _WATCHERS = ("callback", "log", "progress", "stop")
 _COLUMNS = {
     "seconds": "{0.seconds:.3g}",
@@ -57,15 +57,15 @@ class Row:
     objective, lower_bound, gap : float
         Values of the fastest repetition; the gap is relative and certified.
     objective_error : float
-        Objective minus the least objective of all rows, relative to it.
+        Objective minus the least objective of all rows, divided by the latter.
     bound_error : float
-        Excess of the lower bound over the least objective of all rows, relative to it: 0 unless the bound is
-        wrong.
+        Excess of the lower bound over the least objective of all rows, divided by the latter; 0 unless the
+        bound is wrong.
     method_used, backend_used : str
         The method and backend that solved the problem. They differ from the arguments if these are "auto", or
         if a backend failed.
     note : str
-        Why there is no result, or from which failures the solve recovered.
+        The reason why there is no result, or the failures from which the solve recovered.
     result : Result or None
     """
 
@@ -89,7 +89,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """Method and backend in a few characters; in brackets, those that were used in their place."""
+        """Method and backend in a few characters; if others were used, they follow in brackets."""
         pairs = ((self.method, self.method_used), (self.backend, self.backend_used))
         return ", ".join(asked if used in ("", asked) else f"{asked} ({used})" for asked, used in pairs)
 
@@ -101,7 +101,7 @@ class Comparison:
     Attributes
     ----------
     rows : tuple of Row
-        In the order they were run.
+        The rows in the order of the runs.
     tol : float
         The relative gap that ends a run.
     """
@@ -142,7 +142,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Drawn into; new axes by default.
+            The axes to draw into; new axes by default.
         by : {"seconds", "calls", "iterations"}, default "seconds"
             The horizontal axis: time, oracle calls or iterations.
         """
@@ -214,7 +214,7 @@ def compare(
     max_iter : int, default 10000
         Iterations of each run.
     repeat : int, default 1
-        Number of timed runs of each combination; the fastest counts.
+        Number of timed runs of each combination, of which the fastest is reported.
     **options
         Passed to `Problem.solve`.
 

@@ -1,4 +1,4 @@
-"""Plots of runs, paths and comparisons; each draws into the axes it is given and returns them."""
+"""Plots of runs, paths and comparisons; each plots into the given axes and returns them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UPPER, _LOWER, _GAP = "#c1440e", "#1f5f8b", "#777777"
 _ROOM = 3.0
 """Factor by which early bounds may enlarge the axis, because the last bounds must be legible."""
 _MOST_LINES = 100
-"""Coordinates drawn at most, because more cannot be told apart."""
+"""Largest number of coordinates that are drawn, because more cannot be distinguished."""
 _MOST_LABELS = 10
-"""Lines up to which there is a legend, because matplotlib has ten colours."""
+"""Number of lines up to which there is a legend, because matplotlib has ten colours."""
 _SMALLEST = 1e-16
 """Least relative gap that is drawn, because zero has no logarithm."""
 _OVER = {
@@ -36,14 +36,14 @@ _STYLES = ("-", "--", ":", "-.")
 def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
     """Plot both bounds over the iterations, and the relative gap on a logarithmic axis on the right.
 
-    Serious steps are marked on the upper bound. Bounds that are not finite are not drawn, and the first ones,
-    which may be far away, may lie outside the limits.
+    Serious steps are marked on the upper bound. Bounds that are not finite are not drawn, and the first
+    bounds may be outside of the axis limits.
 
     Parameters
     ----------
     history : History
     ax : matplotlib Axes, optional
-        Drawn into; new axes by default.
+        The axes to draw into; new axes by default.
 
     Returns
     -------
@@ -90,13 +90,14 @@ def plot_bounds(history: History, ax: Axes | None = None) -> Axes:
 def plot_path(path: Any, ax: Axes | None = None) -> Axes:
     """Plot the coordinates of the best point over the weight of the regularizer.
 
-    Of more than 100 coordinates, the 100 that become largest are drawn, as the label of the axis says.
+    If there are more than 100 coordinates, the 100 that become largest are drawn, and the label of the axis
+    tells this.
 
     Parameters
     ----------
     path : Path
     ax : matplotlib Axes, optional
-        Drawn into; new axes by default.
+        The axes to draw into; new axes by default.
 
     Returns
     -------
@@ -115,7 +116,7 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
     lams : ndarray of shape (K,)
     coefficients : ndarray of shape (K, dim)
     ax : matplotlib Axes, optional
-        Drawn into; new axes by default.
+        The axes to draw into; new axes by default.
     marker : str, default none
         Marker of each weight.
 
@@ -149,15 +150,15 @@ def plot_coordinates(lams: Array, coefficients: Array, ax: Axes | None = None, m
 def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds") -> Axes:
     """Plot the certified relative gap of every run over time, calls or iterations, on logarithmic axes.
 
-    With several methods and several backends, the colour stands for one and the line style for the other. A
-    run that reached the tolerance ends with a dot, any other with a cross; the thin line is the tolerance.
-    Rows that failed are not drawn.
+    With several methods and several backends, colours distinguish the methods and line styles the backends,
+    or the other way round. A run that reached the tolerance ends with a dot, any other run with a cross; the
+    thin line is the tolerance. Rows that failed are not drawn.
 
     Parameters
     ----------
     comparison : Comparison
     ax : matplotlib Axes, optional
-        Drawn into; new axes by default.
+        The axes to draw into; new axes by default.
     by : {"seconds", "calls", "iterations"}, default "seconds"
         The horizontal axis.
 
@@ -207,7 +208,7 @@ def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds"
 def _colours_and_styles(comparison: Any) -> tuple[list[str], list[str]]:
     """Return a colour and a line style for each row: one for its method and the other for its backend.
 
-    Colours are for methods or for backends, whichever are more.
+    Colours distinguish methods or backends, whichever are more.
     """
     columns = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
     coloured, styled = sorted(columns, key=lambda names: -len(set(names)))
@@ -231,7 +232,7 @@ def _finite(values: Array) -> Array:
 
 
 def _set_limits(ax: Any, lower: Array, upper: Array) -> None:
-    """Set the limits of the axis to show all bounds, without early ones that make the last ones illegible."""
+    """Set the limits of the axis to all bounds, except early ones that would make the last ones illegible."""
     low, high = lower[np.isfinite(lower)], upper[np.isfinite(upper)]
     if not (low.size and high.size):
         return

@@ -10,11 +10,11 @@ from cutplane.engine.history import State
 from cutplane.runtime.extras import require_extra
 
 _DECADES = 12.0
-"""Decades of the gap that fill the bar, because rounding errors seldom allow a gap below 1e-12."""
+"""Decades of the gap in a full bar, because rounding errors seldom allow a gap below 1e-12."""
 
 
 class LiveProgress:
-    """One line: iteration, gap on a logarithmic bar, bounds, cuts, time."""
+    """One line with iteration, gap on a logarithmic bar, bounds, cuts and time."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -25,7 +25,7 @@ class LiveProgress:
             transient=True,
         )
         if self._progress.console.is_jupyter:
-            require_extra("ipywidgets", "notebook")  # rich draws in a widget there
+            require_extra("ipywidgets", "notebook")  # because rich draws in a widget there
         self._task = self._progress.add_task("solve", total=_DECADES, line="")
 
     def __enter__(self) -> LiveProgress:

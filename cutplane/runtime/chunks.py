@@ -1,6 +1,6 @@
 """The split of a pass over the data into chunks, which are computed in parallel.
 
-It depends on the data only, because results must not depend on the number of threads. Costs are in
+The split depends only on the data, because results must not depend on the number of threads. Costs are in
 nanoseconds, roughly: 1 for an entry of a sparse matrix or of a vector of sums, 1/4 for an entry of a dense
 matrix.
 """
@@ -20,20 +20,21 @@ CHUNK = 1 << 16
 """Least cost of a chunk, because waking a thread costs about as much."""
 
 MOST = 32
-"""Most chunks of a pass, because more would not be faster on usual machines."""
+"""Largest number of chunks of a pass, because more would not be faster on usual machines."""
 
 PANEL = 1 << 12
-"""Sums of a panel, because this many stay in the fastest cache while vectors are added to them."""
+"""Number of sums in a panel, because so many stay in the fastest cache while vectors are added to them."""
 
 GAP = 16
-"""Unused numbers between the sums of two threads, because writing to one cache line slows both."""
+"""Number of unused numbers between the sums of two threads, because writing to the same cache line slows
+both."""
 
 Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """The blocks split into segments, from edges[s] to edges[s + 1], each with its vector of sums.
+    """The blocks, split into segments from edges[s] to edges[s + 1], each with a vector of sums.
 
     first[k] is the first segment of block k; the segments low <= s < high of a group (low, high) are a chunk.
     """
@@ -46,7 +47,7 @@ class Segments:
         return self.edges.size - 1
 
     def span(self, group: tuple[int, int]) -> tuple[int, int]:
-        """Return where the segments of a group begin and end."""
+        """Return the begin and the end of the segments of a group."""
         return int(self.edges[group[0]]), int(self.edges[group[1]])
 
     def room(self, length: int) -> Array:
@@ -65,7 +66,7 @@ class Segments:
 
     @cached_property
     def _others(self) -> Ranges:
-        """Each segment that is not the first one of its block, and its block."""
+        """The segments that are not the first ones of their blocks, and their blocks."""
         others = np.setdiff1d(np.arange(len(self)), self.first)
         blocks = np.searchsorted(self.first, others) - 1
         return list(zip(others.tolist(), blocks.tolist(), strict=True))
@@ -77,7 +78,7 @@ def count_chunks(cost: float) -> int:
 
 
 def equal_ranges(size: int, cost: float, most: int = MOST) -> Ranges:
-    """Split range(size) into nearly equal parts, each of at least the cost of waking a thread."""
+    """Split range(size) into nearly equal parts, each of which costs at least as much as waking a thread."""
     count = max(1, min(count_chunks(cost), size, most))
     return [(size * k // count, size * (k + 1) // count) for k in range(count)]
 
@@ -106,9 +107,9 @@ def one_segment(size: int) -> Segments:
 def segments(blocks: Array, cost: Array | float, width: int, most: int = MOST) -> Segments:
     """Split each block of rows (or columns) into segments of nearly equal cost, at most `most` of them.
 
-    `cost` is the cost of each row; an array has at i the cost of the rows before i. With vectors of sums of
-    length `width`, a block of cost c is split into at most sqrt(c / (2 width)) segments, because a segment
-    must cost more than clearing and adding up all vectors of sums does on as many threads.
+    `cost` is the cost of each row, or an array whose entry i is the cost of the rows before i. With vectors
+    of sums of length `width`, a block of cost c is split into at most sqrt(c / (2 width)) segments, because
+    clearing and adding all vectors of sums must cost less per thread than a segment.
     """
     costs = np.diff(_cost_before(cost, blocks))
     if costs.size == 1 and costs[0] + width < 2 * CHUNK:

@@ -1,4 +1,4 @@
-"""The clock of time limits and histories, which stops while numba compiles, because this happens once."""
+"""The clock of time limits and histories, which stops while numba compiles, because this is done once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def clock() -> float:
-    """Return `time.perf_counter()` less the seconds in which routines were compiled or loaded."""
+    """Return `time.perf_counter()` minus the seconds in which routines were compiled or loaded."""
     waiting, since, seconds = _state
     return (since if waiting else perf_counter()) - seconds
 
@@ -32,7 +32,7 @@ def compiled_seconds() -> float:
 
 
 def stop() -> None:
-    """Stop the clock, until `go_on` has been called as often as `stop`."""
+    """Stop the clock; it continues after as many calls of `go_on` as of `stop`."""
     global _state
     with _lock:
         waiting, since, seconds = _state
@@ -40,7 +40,7 @@ def stop() -> None:
 
 
 def go_on() -> None:
-    """Undo one `stop`; the clock continues after the last."""
+    """Undo one `stop`; the last one lets the clock continue."""
     global _state
     with _lock:
         waiting, since, seconds = _state

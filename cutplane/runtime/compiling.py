@@ -1,14 +1,13 @@
-"""Routines: loops that Python interprets until the time of compiling them by numba is worth spending.
+"""Routines: loops that Python interprets until compiling them by numba saves time.
 
-Compiling a routine takes as long as interpreting it hundreds of times on a small problem. So a routine is
-interpreted until the calls have taken a share of the expected time of compilation, and compiled before a
-call that would exceed this share. If any process has compiled it before, it is loaded from numba's cache and
+Compiling a routine takes as long as interpreting it hundreds of times on a small problem. Therefore a routine
+is interpreted until its calls have taken a share of the expected time of compilation, and compiled before a
+call that would exceed this share. If a process has compiled it before, it is loaded from numba's cache and
 never interpreted. The expected time is estimated from the length of the code and the speed of earlier
-compilations. Under a time limit a routine is compiled only if the compilation should end before the limit by
-the wall clock, or be faster than one interpreted call.
-
-Interpreted and compiled routines give the same answers up to the last bits. `CUTPLANE_COMPILE=always` in the
-environment compiles every routine when it is first called, `CUTPLANE_COMPILE=never` none.
+compilations. With a time limit, a routine is compiled only if this is expected to end before the limit by the
+wall clock, or to be faster than one interpreted call. Interpreted and compiled routines return the same
+results up to rounding errors. `CUTPLANE_COMPILE=always` in the environment compiles every routine when it is
+first called, `CUTPLANE_COMPILE=never` none.
 """
 
 from __future__ import annotations
@@ -43,27 +42,30 @@ NUMBERS = frozenset({"nnan", "nsz"})
 VARIABLE = "CUTPLANE_COMPILE"
 
 _SHARE = 0.1
-"""Interpreted time before a routine is compiled, in times of compilation, because about ten later processes
-reuse it."""
+"""Interpreted time before a routine is compiled, relative to the time of compilation; small because about ten
+later processes use the compiled code."""
 _PER_ELEMENT = 1e-6
-"""First guess of seconds per element, because an interpreted operation takes 0.1 us and an element a few."""
+"""First guess of seconds per element, because an interpreted operation takes 0.1 us, and an element takes a
+few."""
 _TRIAL = 1e4
-"""Elements after which the measured speed of a routine counts as much as the guess, because few vary more."""
+"""Number of elements after which the measured speed of a routine has the same weight as the guess, because
+few measurements vary more."""
 _PER_BYTE = 6e-4
-"""First guess of seconds of compilation per byte of code, because usual machines take as long."""
+"""First guess of seconds of compilation per byte of code, because usual machines take so long."""
 _SAMPLE = 5e3
-"""Bytes after which the measured speed of the compiler counts as much as the guess, because few vary more."""
+"""Number of bytes after which the measured speed of the compiler has the same weight as the guess, because
+few measurements vary more."""
 
 _policies: dict[Any, _Policy] = {}
 _here = threading.local()
 
 
 class _Postponed(BaseException):
-    """The routine is not in the cache, and is not to be compiled yet."""
+    """The routine is not in the cache, and must not be compiled yet."""
 
 
 class _Standstill(event.Listener):
-    """A context in which the clock stands, while a thread has the compiler's lock or waits for it."""
+    """A context in which the clock stops while a thread has the compiler's lock or waits for it."""
 
     def on_start(self, event: Any) -> None:
         stop()
@@ -110,9 +112,9 @@ def routine(
         return partial(routine, fastmath=fastmath, plain=plain)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     dispatcher = njit(fastmath=set(fastmath), **options)(function)
-    if isinstance(dispatcher, Dispatcher):  # else NUMBA_DISABLE_JIT is set
+    if isinstance(dispatcher, Dispatcher):  # otherwise NUMBA_DISABLE_JIT is set
         _policies[dispatcher] = _Policy(dispatcher, plain or function)
-        with suppress(RuntimeError):  # a function that is in no file has no cache
+        with suppress(RuntimeError):  # a function outside of files has no cache
             dispatcher.enable_caching()
             _forget_stale_index(dispatcher)
             date_by_callees(dispatcher)
@@ -120,7 +122,7 @@ def routine(
 
 
 def _forget_stale_index(dispatcher: Any) -> None:
-    """Let a routine be compiled again if its cache names types of an earlier version of the package.
+    """Let a routine be compiled again if its cache contains types of an earlier version of the package.
 
     numba reads the types in an index before it tests whether the index is older than the source.
     """
@@ -140,8 +142,8 @@ def _forget_stale_index(dispatcher: Any) -> None:
 def date_by_callees(dispatcher: Any) -> None:
     """Let a function be compiled again if a function that it calls, or a constant, has changed.
 
-    Compiled code contains them, but numba compares the file of the function alone. For example, after an
-    upgrade that mends a routine, its unchanged callers would run the old one.
+    Compiled code contains them, but numba compares only the file of the function. For example, after an
+    upgrade that corrects a routine, unchanged callers would still run the old routine.
     """
     file = dispatcher._cache._cache_file
     dated = file._source_stamp, _digest(dispatcher.py_func, set())
@@ -172,7 +174,9 @@ def source_hash(path: str) -> bytes:
 
 @contextmanager
 def compiling_at(other: float) -> Iterator[None]:
-    """Set the interpreted seconds per second of compilation before a routine is compiled; 0 is at once."""
+    """Set the interpreted seconds, per second of compilation, before a routine is compiled; 0 means at
+    once.
+    """
     global share
     before, share = share, other
     try:
@@ -184,8 +188,8 @@ def compiling_at(other: float) -> Iterator[None]:
 class _Policy:
     """The decision when a routine is compiled.
 
-    numba's dispatcher calls `choose` for types of arguments that it has no compiled code for; compiled code
-    is called directly.
+    numba's dispatcher calls `choose` for types of arguments without compiled code. Compiled code is called
+    directly.
     """
 
     def __init__(self, dispatcher: Any, function: Callable[..., Any]):
@@ -202,7 +206,7 @@ class _Policy:
 
     def _start_again(self) -> None:
         self.code: int | None = None
-        """Bytes of code to compile; None before the cache was searched."""
+        """Bytes of code to compile; None before the search in the cache."""
         self.interpreter: Callable[..., Any] | None = None
         self.seconds = 0.0
         self.elements = 0.0
@@ -225,7 +229,7 @@ class _Policy:
         if self.seconds + size * pace < share * compilation:
             return self.interpret
         if share > 0.0 and size * pace < compilation and patience() < compilation:
-            return self.interpret  # because code compiled after the time limit does not pay
+            return self.interpret  # because code compiled after the time limit saves nothing
         before = compiled_seconds()
         compiled = self.compile(*args)
         _Pace.seconds += compiled_seconds() - before
@@ -243,7 +247,7 @@ class _Policy:
         return self.template(tuple(map(unliteral, args)), kws)
 
     def interpret(self, *args: Any) -> Any:
-        """Call the function itself, with the routines that it calls interpreted too."""
+        """Call the function itself; the routines that it calls are interpreted, too."""
         interpreter = self.interpreter or _interpreted(self.function, {})
         self.interpreter = interpreter
         began = thread_time()
@@ -254,7 +258,7 @@ class _Policy:
         return _python(answer)
 
     def _to_compile(self) -> int:
-        """Return the bytes of code of this routine and of those it calls that are not compiled."""
+        """Return the bytes of code of this routine and of its callees that are not compiled."""
         found, stack = set(), [self]
         while stack:
             policy = stack.pop()
@@ -301,7 +305,7 @@ def _elements(args: Any) -> float:
 
 
 def _numpy(value: Any) -> Any:
-    """Return the value of an argument or a default; a float as numpy's, which may be divided by zero."""
+    """Return the value of an argument or a default; a float becomes numpy's, which may be divided by zero."""
     value = value.value if isinstance(value, OmittedArg) else value
     return np.float64(value) if type(value) is float else value
 

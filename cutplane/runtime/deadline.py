@@ -1,8 +1,8 @@
 """The time at which a run has to end, in a context variable.
 
-A time limit holds inside masters, projections, conjugates and oracles on a cluster, which share no argument.
-So the driver sets the deadline for each iteration, and functions that may take long read it: a loop calls
-`check_time` in each iteration, a backend is given `seconds_left`.
+A time limit applies inside masters, projections, conjugates and oracles on a cluster, which share no
+argument. Therefore the driver sets the deadline for each iteration, and functions that may take long read it:
+a loop calls `check_time` in each iteration, and a backend gets `seconds_left` as its limit.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _patience: ContextVar[float] = ContextVar("patience", default=math.inf)
 class OutOfTime(BaseException):
     """The deadline has passed.
 
-    Handlers of `Exception` do not catch it, as for `KeyboardInterrupt`, because the interrupted piece has not
-    failed.
+    Like `KeyboardInterrupt`, it is not caught by handlers of `Exception`, because the interrupted piece has
+    not failed.
     """
 
 
 def seconds_left() -> float:
-    """Return the seconds until the deadline, at least 0; inf without one."""
+    """Return the seconds until the deadline, at least 0; inf if there is none."""
     moment = _deadline.get()
     return moment if moment == math.inf else max(moment - clock(), 0.0)
 
 
 def patience() -> float:
-    """Return the seconds by the wall clock until a compilation has to end; inf without a time limit.
+    """Return the seconds by the wall clock until a compilation must end; inf if there is no time limit.
 
-    The clock of `seconds_left` stops during compilation, but a solve with a time limit of a second must not
-    wait for ten seconds of compilation.
+    The clock of `seconds_left` stops during compilation, but a solve with a time limit of a second should not
+    wait for a compilation of ten seconds.
     """
     return max(_patience.get() - perf_counter(), 0.0)
 
 
 @contextmanager
 def patient_until(moment: float) -> Iterator[None]:
-    """Set the end of `patience`, a time of `time.perf_counter`, unless an earlier one is set."""
+    """Set the end of `patience`, a time of `time.perf_counter`, unless an earlier end is set."""
     token = _patience.set(min(_patience.get(), moment))
     try:
         yield

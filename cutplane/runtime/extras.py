@@ -9,7 +9,7 @@ from cutplane.exceptions import MissingExtraError
 
 
 def require_extra(module: str, extra: str) -> Any:
-    """Import a module such as "matplotlib.pyplot" that an extra of cutplane installs.
+    """Import a module of an extra of cutplane, for example "matplotlib.pyplot" of the extra "plot".
 
     If it is missing, `MissingExtraError` names the command that installs it.
     """

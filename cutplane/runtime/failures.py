@@ -1,4 +1,4 @@
-"""Failures that may happen anywhere in a solve: Ctrl-C, and memory that runs out."""
+"""Failures that may happen at any point of a solve: Ctrl-C, and memory that runs out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Interrupt:
 def watched_interrupt() -> Iterator[Interrupt]:
     """Record Ctrl-C and raise `KeyboardInterrupt`; only in the main thread, and in place of Python's handler.
 
-    Ctrl-C is recorded because the exception may be lost. For example, a module that is being imported raises
-    ImportError in its place, and a compiled solver drops it.
+    Ctrl-C is recorded because the exception may be lost. For example, a module that is being imported
+    replaces it by ImportError, and a compiled solver drops it.
     """
     interrupt, python = Interrupt(), signal.default_int_handler
     if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not python:
@@ -44,7 +44,7 @@ def watched_interrupt() -> Iterator[Interrupt]:
 
 @contextmanager
 def memory_for(task: str) -> Iterator[None]:
-    """Raise `OutOfMemoryError` where a block runs out of memory."""
+    """Raise `OutOfMemoryError` if the block runs out of memory."""
     try:
         yield
     except MemoryError as error:
@@ -52,7 +52,7 @@ def memory_for(task: str) -> Iterator[None]:
 
 
 def out_of_memory(error: MemoryError, task: str) -> OutOfMemoryError:
-    """Return an `OutOfMemoryError`, to be raised from `error`: it names the task and the failed function."""
+    """Return an `OutOfMemoryError` to raise from `error`, which names the task and the failed function."""
     if isinstance(error, OutOfMemoryError):
         return error
     told = str(error).rstrip(".") or "the size is not known"
@@ -63,7 +63,7 @@ def out_of_memory(error: MemoryError, task: str) -> OutOfMemoryError:
 
 
 def _place(error: MemoryError) -> str:
-    """Return the function that allocated: the innermost of this package, or of the user's code."""
+    """Return the function that allocated memory, the innermost one of this package or of the user's code."""
     skipped = sysconfig.get_paths()["stdlib"], "site-packages"
     names, ours = [], []
     for frame, _ in traceback.walk_tb(error.__traceback__):

@@ -1,15 +1,15 @@
 """The threads on which passes over the data run, shared by all problems of the process; one thread for BLAS.
 
 A pass is split into chunks, which release the interpreter lock. Neither the chunks nor the results depend on
-the number of threads. The calling thread takes chunks like the others, and at the end it waits only for
-threads that have begun one. So calls from several threads, and calls within calls, cannot wait for each
-other. concurrent.futures would take three times as long to wake a thread, which matters because a pass may
-take a few tenths of a millisecond.
+the number of threads. The calling thread computes chunks like the others, and at the end it waits only for
+threads that have begun a chunk. Therefore calls from several threads, and nested calls, cannot wait for each
+other. concurrent.futures is not used because it takes three times as long to wake a thread, and a pass may
+take only a few tenths of a millisecond.
 
-BLAS has one thread within a solve, because most of its calls are small, and its threads wait for one another
-in loops. With more, a solve took up to a hundred times as long next to another process on the same cores.
-Oracles of the user keep the threads of BLAS, unless their calls are so short that changing the number takes
-a share of their time.
+Within a solve, BLAS has one thread, because most of its calls are small and its threads wait for each other
+in loops. With more threads, a solve took up to a hundred times as long if another process used the same
+cores. Oracles of the user run with all threads of BLAS, unless their calls are so short that changing the
+number would take a considerable part of their time.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _calls: SimpleQueue[_Call] = SimpleQueue()
 def get_threads() -> int:
     """Return the number of threads on which a pass over the data runs.
 
-    It is the last argument of `set_threads`; before that, the environment variable ``CUTPLANE_NUM_THREADS``
-    if it is set, else the number of cores on which this process may run.
+    It is the last argument of `set_threads`. Before the first call, it is the environment variable
+    ``CUTPLANE_NUM_THREADS`` if it is set, otherwise the number of cores on which this process may run.
 
     If this is not a positive integer, `InvalidInputError` is raised.
     """
@@ -66,8 +66,8 @@ def get_threads() -> int:
 def set_threads(n: int) -> None:
     """Set the number of threads on which a pass over the data runs, for the whole process.
 
-    Results do not depend on it, not even in the last bit. Set it to 1 in each of several processes that share
-    the cores between them.
+    Results do not depend on it, not even in the last bit. Set it to 1 in each process if several processes
+    share the cores.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def set_threads(n: int) -> None:
 def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> list[Answer]:
     """Return [function(chunk) for chunk in chunks], computed on `get_threads` threads.
 
-    The function should release the interpreter lock most of the time; calls of `run_chunks` in it wake no
+    The function should release the interpreter lock most of the time. Nested calls of `run_chunks` wake no
     further threads. A chunk should take more than 50 microseconds, because waking a thread takes as long.
     After an error in a call no further chunk begins, and `OutOfTime` is raised if the deadline passes between
     two chunks of the calling thread.
@@ -159,7 +159,7 @@ class _Call:
                 self.finished.release()
 
     def close(self) -> None:
-        """Let no further helper begin, and wait until all have ended."""
+        """Let no further helper begin, and wait until all helpers have ended."""
         with self.lock:
             self.open = False
             helped = self.helpers > 0
@@ -168,13 +168,13 @@ class _Call:
 
 
 def _enlist(wanted: int) -> int:
-    """Start threads until there are as many as wanted; return how many of them there are."""
+    """Start threads until there are `wanted` threads; return their number."""
     with _lock:
         while len(_crew) < wanted:
             thread = threading.Thread(target=_serve, args=(_calls,), name="cutplane", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more, or the interpreter is shutting down
+            except RuntimeError:  # the system has no more threads, or the interpreter is shutting down
                 return len(_crew)
             _crew.append(thread)
     return wanted
@@ -183,15 +183,15 @@ def _enlist(wanted: int) -> int:
 def _serve(calls: SimpleQueue[_Call]) -> None:
     _here.helps = True
     while True:
-        calls.get().help()  # without a name, because an idle thread must not keep the data of its last call
+        calls.get().help()  # no variable, because an idle thread must not keep the data of its last call
 
 
 _usual: list[int] | None = None
-"""Threads that each BLAS library had before `one_blas_thread`; None outside of that context."""
+"""The number of threads of each BLAS library before `one_blas_thread`; None outside of this context."""
 
 
 class one_blas_thread(ContextDecorator):
-    """Limit BLAS to the calling thread; this does nothing while any thread is in such a context."""
+    """Limit BLAS to the calling thread; do nothing while any thread is in such a context."""
 
     _before: list[int] | None = None
 
@@ -216,7 +216,7 @@ class one_blas_thread(ContextDecorator):
 
 
 def usual_blas_threads() -> AbstractContextManager[None]:
-    """Give BLAS the threads that it had before `one_blas_thread`."""
+    """Give BLAS the number of threads that it had before `one_blas_thread`."""
     usual = _usual
     return nullcontext() if usual is None or max(usual, default=1) == 1 else _with_threads(usual)
 

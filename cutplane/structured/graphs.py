@@ -76,9 +76,7 @@ class Graphs:
 
     @cached_property
     def walk(self) -> tuple[Array, Array, Array]:
-        """All nodes, with parents before children; the parent of each node, or -1; and the edge to the
-        parent.
-        """
+        """All nodes, parents before children; the parent of each node, or -1; and the edge to it."""
         from cutplane.graphical.exact.forest import breadth_first
 
         n, count = self.labels.size, len(self.edges)

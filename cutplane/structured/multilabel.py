@@ -130,9 +130,7 @@ class MultilabelRisk(PairwiseRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Capabilities that are missing, including block steps if decoding all examples at once is much
-        faster.
-        """
+        """Missing capabilities; also block steps if decoding all examples at once is much faster."""
         return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
 
     def part(self, low: int, high: int) -> Self:

@@ -1,4 +1,4 @@
-"""Checks that find a mistake in a piece of a problem before it is used in a solve."""
+"""Checks that find mistakes in a piece of a problem before a solve."""
 
 from cutplane.testing.laws import Check, Report
 from cutplane.testing.oracles import check_separation, check_structured

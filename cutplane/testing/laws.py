@@ -1,4 +1,4 @@
-"""Laws that pieces must obey: name, test and remedy; the points of the tests, and the report."""
+"""Laws that pieces must obey (name, test and remedy), the points of the tests, and the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cutplane.pieces.validation import Array, as_count, as_positive
 OK, FAILED, NOT_TESTED = "ok", "FAILED", "not tested"
 
 TOLERANCE = 1e-7
-"""Accepted rounding error of a sum, relative to its terms, because the engine accepts as much."""
+"""Rounding error of a sum, relative to its terms, that is accepted, because the engine accepts as much."""
 
 CANCELLATION = 1e-6
 """Weight of the absolute terms of an inner product in its rounding error, because the terms may cancel."""
@@ -28,7 +28,7 @@ STEP = 1e-3
 """Distance of nearby points, in units of the scale, because differences of values lose half their digits."""
 
 UNITS = 2.0**-20, 2.0**10
-"""Units in which pieces are stated, powers of two because these round nothing."""
+"""Units for pieces, powers of two because these cause no rounding errors."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -44,11 +44,11 @@ class Check:
     outcome : str
         "ok", "FAILED" or "not tested".
     detail : str
-        How much was tested, or the numbers of the counterexample.
+        The extent of the test, or the numbers of the counterexample.
     points : mapping of str to ndarray
         The points of the counterexample.
     remedy : str
-        How to mend the piece if the property fails.
+        How to correct the piece if the property fails.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """The checks of one piece of a problem; true if none failed.
+    """The checks of one piece of a problem; its truth value tells whether none failed.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How many checks failed, in one line."""
+        """A line with the number of checks that failed."""
         if self:
             return f"{self.name} passes all checks"
         return f"{self.name} fails {len(self.failures)} of {len(self.checks)} checks"
@@ -133,7 +133,7 @@ class NotTested(Exception):
 
 
 class Law(NamedTuple):
-    """A property of a piece. Its test returns how much was tested, or raises."""
+    """A property of a piece. Its test returns the extent of the test, or raises."""
 
     name: str
     remedy: str
@@ -275,14 +275,14 @@ class Sampler:
         return np.column_stack([first, np.roll(first, 1)])
 
     def share(self) -> float:
-        """Return a number in [0.1, 0.9], half of the time 0.5."""
+        """Return a number in [0.1, 0.9], with probability 1/2 the number 0.5."""
         return float(self.rng.choice([0.5, self.rng.uniform(0.1, 0.9)]))
 
 
 def exceeds(excess: Any, *terms: Any) -> Array:
     """Return the part of `excess` above the rounding error of a sum of `terms`, relative to this error.
 
-    It is <= 0 if `excess` is within that error, or if a term is infinite, because this proves nothing.
+    It is <= 0 if `excess` is within the error, or if a term is infinite, because such a test proves nothing.
     """
     size = sum(np.abs(term) for term in terms)
     return np.nan_to_num(np.asarray(excess) / np.maximum(TOLERANCE * size, 1e-300) - 1.0, nan=-1.0)

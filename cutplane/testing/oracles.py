@@ -27,13 +27,14 @@ from cutplane.testing.laws import (
 )
 
 _RELAXATIONS = 100
-"""Most steps towards a set, because a set that is empty or has no interior is never reached."""
+"""Largest number of steps towards a set, because a set that is empty or has no interior is never reached."""
 _BISECTIONS = 30
-"""Halvings of a segment, because they find its end to 1e-9 of its length."""
+"""Number of halvings of a segment, because they find its end to 1e-9 of its length."""
 _ACCURACY = 1e-9
 """Relative accuracy of scores of labellings, because each is a sum of few terms."""
 _POINTS = 6
-"""Points w per example, because at zero the loss alone decides, and elsewhere scores of several sizes do."""
+"""Number of points w per example, because at zero the loss alone decides, and elsewhere scores of several
+sizes do."""
 _DECODERS = {
     "exact": "finds the largest score of all labellings",
     "outer": "finds no less than the largest score of all labellings",
@@ -54,9 +55,9 @@ def check_separation(
 ) -> Report:
     """Search for a mistake in a separation oracle.
 
-    Finds points inside by steps across the half-spaces, and points of the boundary by bisection. Then it
-    tests whether every half-space cuts off the point that it was returned for and holds at all points inside,
-    whether the points inside form a convex set, and whether an answer repeats.
+    It finds points inside by steps across the half-spaces, and points of the boundary by bisection. Then it
+    tests whether every half-space cuts off its query point and contains all points inside, whether the points
+    inside form a convex set, and whether an answer is the same when it is queried again.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def check_separation(
 
 
 class SeparationLaws(Laws):
-    """Laws of a separation oracle: half-spaces hold on a convex set, and cut off the points outside."""
+    """Laws of a separation oracle: half-spaces contain a convex set, and cut off the points outside."""
 
     def __init__(self, separator: Separator, sampler: Sampler, known: Array):
         self.piece, self.sampler, self.known = separator, sampler, known
@@ -267,7 +268,7 @@ def check_structured(
         ``labellings(x, y_true)`` returns every labelling of x. By default each label that occurs in Y; if
         labellings are arrays or sequences, each combination of these labels with the length of y_true.
     n_examples : int, default 20
-        Number of examples to test, the first that have few labellings.
+        Number of examples to test, the first ones with few labellings.
     most : int, default 4096
         Examples with more labellings are skipped.
     scale : float, default 1.0

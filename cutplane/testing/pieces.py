@@ -35,9 +35,9 @@ from cutplane.testing.risks import FunctionLaws, check_lines
 
 _PROJECT = "project must return the point of the set nearest to x, x itself if x is inside."
 _BOUND = 1e-9
-"""Relative accuracy of least values, because certified lower bounds are sums of them."""
+"""Relative accuracy of minima, because certified lower bounds are sums of them."""
 _FEW = 5
-"""Points at which a law is tested, because a wrong method fails at nearly all of them."""
+"""Number of points at which a law is tested, because a wrong method fails at nearly all of them."""
 _FAR = 1e9
 """Distance of far points, in units of the scale, because their projections are near if a set is bounded."""
 
@@ -55,8 +55,8 @@ def check_regularizer(
 ) -> Report:
     """Search for a mistake in a regularizer: in its value, and in every optional method that it has.
 
-    Tests whether the value is convex and proportional to `lam`, and whether the optional methods agree with
-    it: `subgradient`, lines, `quadratic`, `linear_form` and `cvxpy_form`. The minimum of
+    It tests whether the value is convex and proportional to `lam`, and whether the optional methods agree
+    with it: `subgradient`, lines, `quadratic`, `linear_form` and `cvxpy_form`. The minimum of
     `conjugate_minimiser` has to be a lower bound, and to be attained at its point.
 
     Parameters
@@ -238,10 +238,10 @@ def check_set(
 ) -> Report:
     """Search for a mistake in a feasible set: in its violation, and in every optional method that it has.
 
-    Tests whether the violation is zero inside and its level sets are convex; whether the projection is in the
-    set, idempotent, nonexpansive and optimal; whether the minimisers of linear and entropic functions are at
-    least as good as all points found; and whether bounds, linear form and cvxpy form describe the same set.
-    Separation oracles in it are tested as by `check_separation`.
+    It tests whether the violation is zero inside and its level sets are convex; whether the projection is in
+    the set, idempotent, nonexpansive and optimal; whether the minimisers of linear and entropic functions are
+    at least as good as all points found; and whether bounds, linear form and cvxpy form describe the same
+    set. Separation oracles in it are tested as by `check_separation`.
 
     Parameters
     ----------

@@ -41,12 +41,13 @@ _SLOPE = (
     "lam, or a missing term."
 )
 _FEW = 5
-"""Points at which a law is tested, because a wrong method fails at nearly all of them."""
+"""Number of points at which a law is tested, because a wrong method fails at nearly all of them."""
 _INTERVALS = 20
-"""Most intervals between kinks that are tested, because a wrong derivative fails in most of them."""
+"""Largest number of intervals between kinks that are tested, because a wrong derivative fails in most of
+them."""
 _GRID = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP, 1.0])
 _QUARTERS = 0.25, 0.5, 0.75
-"""Places in an interval, because an affine slope in the middle is the mean of the slopes at the quarters."""
+"""Places in an interval, because the middle slope of an affine function is the mean of both other slopes."""
 _SHARES = math.inf, 1.0, 0.1, 1e-3
 """Accuracies of estimates, relative to the value."""
 _NEAR = 1e-7
@@ -79,7 +80,7 @@ def check_risk(
     ----------
     risk : Risk
     feasible_set : FeasibleSet, optional
-        Where the risk is defined; default: everywhere.
+        The set where the risk is defined; default: everywhere.
 
     Examples
     --------

@@ -13,15 +13,16 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 INTEGRAL = 1e-9
-"""Distance from 0 or 1 within which an edge is certain, because LP solvers return no more digits."""
+"""Distance from 0 or 1 up to which an edge is certain, because LP solvers return no more digits."""
 
 
 class ContractedNet(NamedTuple):
     """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
 
-    The arcs between different components are grouped by their tails; `weights` are their disagreements after
-    flipping the nodes of parity 1, `arcs` their numbers in the graph. `component` is the component of each
-    node of the graph, and `parity` tells whether the node disagrees with the first node of the component.
+    The arcs between different components are grouped by their tails. `weights` are their disagreements after
+    flipping the nodes of parity 1, and `arcs` are their numbers in the graph. `component` is the component of
+    each node of the graph, and `parity` tells whether the node disagrees with the first node of the
+    component.
     """
 
     starts: Array
@@ -51,7 +52,7 @@ def contract(graph, c, tol):
         if root[u] == u:
             component[u] = n_components
             n_components += 1
-        else:  # the parent has a lower number, so its component is computed
+        else:  # the parent has a lower number, so that its component is already computed
             component[u] = component[root[u]]
             parity[u] = flip[u] ^ parity[root[u]]
     weights = np.empty(tails.shape[0])
@@ -87,7 +88,7 @@ def contract(graph, c, tol):
 
 @routine
 def _unite(root, flip, u, v, differ):
-    """Unite two components under the lower of their roots."""
+    """Unite two components; the lower of both roots becomes the root."""
     parity = np.int8(differ)
     while root[u] != u:
         flip[u] ^= flip[root[u]]
@@ -106,7 +107,7 @@ def _unite(root, flip, u, v, differ):
 
 @routine
 def join(first, last, size, graph, net, c, scratch):
-    """Append to the walk the path of fewest integral edges between two nodes of one component."""
+    """Append to the walk the path with the fewest integral edges between two nodes of one component."""
     walk, via, parity = scratch.walk, scratch.via, net.parity
     middle = _meet(first, last, graph, net, c, scratch)
     length, node = 0, middle
@@ -134,7 +135,9 @@ def join(first, last, size, graph, net, c, scratch):
 
 @routine
 def _meet(first, last, graph, net, c, scratch):
-    """Search from both nodes, each time from the cheaper one, and return the node where the searches meet."""
+    """Search from both nodes, always next from the cheaper one, and return the node where the searches
+    meet.
+    """
     queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts
     queues[0, 0], queues[1, 0] = first, last
     via[0, first] = via[1, last] = 0

@@ -1,9 +1,9 @@
 """Violated odd cycles in compiled code: shortest odd closed walks, made simple and chordless, and selected.
 
 Only modules that need numba in any case import this one. Arcs are grouped by their tails; arc k goes to node
-``heads[k]`` with disagreement ``weights[k]``. In the doubled graph an arc from x to y goes from (x, p) to
-(y, p) at the cost c, and to (y, 1 - p) at the cost 1 - c; an odd closed walk through u goes from (u, 0) to
-(u, 1).
+``heads[k]`` with disagreement ``weights[k]``. In the doubled graph, an arc from x to y leads from (x, p) to
+(y, p) at the cost c, and to (y, 1 - p) at the cost 1 - c. An odd closed walk through u is a path from (u, 0)
+to (u, 1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cutplane.runtime.compiling import routine
 
 
 class Walk(NamedTuple):
-    """A closed walk: edge i goes from node i to node i + 1, and is in F or not; the arrays may be longer."""
+    """A closed walk: edge i joins node i and node i + 1, and is in F or not; the arrays may be longer."""
 
     nodes: Array
     edges: Array
@@ -67,7 +67,7 @@ def odd_cycles(first, last, loops, graph, net, c, tol):
     """Return lengths, edges, membership of F and violations of odd cycles, at most one per source or loop.
 
     For each component from `first` to before `last`, find a shortest walk through it and no lower component.
-    Each loop, an arc within a component, is closed by the path of fewest integral edges.
+    Each loop, which is an arc within a component, is closed by the path with the fewest integral edges.
     """
     n = graph.starts.shape[0] - 1
     ball, scratch = new_ball(net.starts.shape[0] - 1), new_scratch(n)
@@ -100,7 +100,7 @@ def odd_cycles(first, last, loops, graph, net, c, tol):
 
 @routine
 def _close(arc, graph, net, c, scratch):
-    """Write the walk through an arc within a component and back over integral edges; return its size."""
+    """Write the walk along an arc within a component and back along integral edges; return its size."""
     tail, head = np.int64(graph.tails[arc]), np.int64(graph.heads[arc])
     walk = scratch.walk
     walk.nodes[0], walk.edges[0] = tail, graph.edges[arc]
@@ -110,7 +110,9 @@ def _close(arc, graph, net, c, scratch):
 
 @routine
 def _search(source, graph, net, c, bound, ball, scratch):
-    """Write the shortest odd walk through a component if it is below `bound`; return its size, else 0."""
+    """Write the shortest odd walk through a component if it is below `bound`; return its size, otherwise
+    0.
+    """
     first, arc, second, n_reached = shortest_odd_walk(source, net.starts, net.heads, net.weights, bound, ball)
     size = 0
     if arc >= 0:
@@ -126,7 +128,7 @@ def _search(source, graph, net, c, bound, ball, scratch):
 
 @routine
 def _path(node, direction, ball, trail, size):
-    """Append the steps from `node` back to the source to the trail; return its size."""
+    """Append to the trail the steps from `node` back to the source; return its size."""
     while ball.parents[node] >= 0:
         above = ball.parents[node]
         trail[size] = 4 * np.int64(ball.arcs[node]) + direction + ((node ^ above) & 1)
@@ -137,7 +139,7 @@ def _path(node, direction, ball, trail, size):
 
 @routine
 def _expand(n_steps, graph, net, c, scratch):
-    """Write the walk in the graph that the trail in the contracted graph stands for; return its size."""
+    """Write the walk in the graph that corresponds to the trail in the contracted graph; return its size."""
     walk, trail = scratch.walk, scratch.trail
     size = np.int64(0)
     start = at = np.int64(-1)
@@ -158,7 +160,7 @@ def _expand(n_steps, graph, net, c, scratch):
 
 @routine
 def _twice(array):
-    """Return a copy of twice the size."""
+    """Return a copy with twice the size."""
     copy = np.empty(2 * array.shape[0], array.dtype)
     for i in range(array.shape[0]):
         copy[i] = array[i]
@@ -168,8 +170,8 @@ def _twice(array):
 class Ball(NamedTuple):
     """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached, and its heap of open nodes.
 
-    `distances` are inf where not reached; `parents` are the previous doubled nodes, -1 at the source, and
-    `arcs` the arcs from them; `places` are the positions of nodes in the binary heap.
+    `distances` are inf for nodes that are not reached, `parents` are the previous doubled nodes (-1 at the
+    source), and `arcs` are the arcs from them. `places` are the positions of nodes in the binary heap.
     """
 
     distances: Array
@@ -245,7 +247,7 @@ def clear(ball, n_reached):
 
 @routine
 def _sift_up(heap, places, distances, node):
-    """Move `node`, whose place is given and whose distance fell, towards the root."""
+    """Shift `node`, whose place is given and whose distance decreased, towards the root."""
     key = distances[node]
     i = places[node]
     while i > 0:
@@ -261,7 +263,7 @@ def _sift_up(heap, places, distances, node):
 
 @routine
 def _sift_down(heap, places, distances, node, size):
-    """Put `node` at the root of the heap of the first `size` places and move it away from there."""
+    """Put `node` at the root of the heap of the first `size` places, and shift it away from the root."""
     key = distances[node]
     i = 0
     while True:
@@ -309,7 +311,7 @@ def cut_loops(size, scratch):
 
 @routine
 def turn(size, graph, scratch):
-    """Turn the cycle until the node of the largest degree is the last, whose arcs are not read."""
+    """Rotate the cycle until the node of the largest degree, whose arcs are not read, is the last."""
     walk, cycle, starts = scratch.walk, scratch.cycle, graph.starts
     largest, hub = -1, -1
     for i in range(size):
@@ -325,9 +327,9 @@ def turn(size, graph, scratch):
 
 @routine
 def cut_chords(size, graph, c, bound, scratch):
-    """Replace the cycle by a violated part of it and a chord, the deepest such cut, until there is none.
+    """Replace the cycle by a violated part of it and a chord, by the deepest such cut, until there is none.
 
-    A chord splits an odd cycle into two, whose violations add up to the violation of the cycle.
+    A chord splits an odd cycle into two cycles, whose violations add up to the violation of the cycle.
     """
     place, prefix = scratch.place, scratch.prefix
     nodes, edges, odd = scratch.cycle
@@ -373,7 +375,7 @@ def _is_odd(i, j, scratch):
 
 @routine
 def _shorten(first, last, inner, edge, in_f, size, cycle):
-    """Keep the part between two nodes of the cycle, or the other part, and a chord; return the size."""
+    """Keep the part between two nodes of the cycle, or the other part, with a chord; return the size."""
     nodes, edges, odd = cycle
     if inner:
         for i in range(first, last + 1):
@@ -398,7 +400,7 @@ def weigh(size, c, scratch):
 
 
 def select(normals: Any, violations: Array, cosine: float) -> Array:
-    """Return the numbers of deep half-spaces with different directions, deepest first.
+    """Return the numbers of deep half-spaces with different directions, the deepest first.
 
     Half-spaces are selected greedily by their depth, violation / norm of the normal. A half-space is skipped
     if its normal and a selected normal have a larger cosine. A violated zero row is selected first; rows that
@@ -423,7 +425,8 @@ def select(normals: Any, violations: Array, cosine: float) -> Array:
 
 @routine
 def _spread(rows, columns, cosine):
-    """Go through unit rows, keep each whose products with the rows kept so far are at most `cosine`.
+    """Return the rows that are kept: unit rows whose products with the previously kept rows are at most
+    `cosine`.
 
     The matrix is given twice, as (starts, indices, values) of its rows and of its columns. Each kept row is
     multiplied only with the rows that share a column with it.

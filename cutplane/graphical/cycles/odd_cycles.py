@@ -16,11 +16,12 @@ from cutplane.pieces.validation import Array, as_count, as_scalar, as_vector
 from cutplane.runtime.threads import run_chunks
 
 _WORK = 64
-"""Sources and loops per chunk, because starting a smaller chunk costs more than its searches."""
+"""Number of sources and loops per chunk, because starting a smaller chunk costs more than its searches."""
 _MOST_CHUNKS = 16
-"""Most chunks of a search, because more would not be faster on usual machines."""
+"""Largest number of chunks of a search, because more would not be faster on usual machines."""
 _PARALLEL = 0.5
-"""Cosine from which a deeper cycle replaces another, because the two then share about half of their edges."""
+"""Cosine from which a deeper cycle replaces another cycle, because both then share about half of their
+edges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class OddCycles:
         return matrix, (matrix.sum(axis=1) + self.lengths) / 2 - 1.0
 
     def take(self, chosen: Array) -> OddCycles:
-        """Return the cycles of the given numbers, in that order."""
+        """Return the cycles with the given numbers, in this order."""
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
@@ -71,8 +72,9 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
     They hold for the 0/1 vectors c of the edges between nodes of different labels, for all labellings of the
     nodes by two labels. The edges with c_e = 0 or 1 are contracted; an edge that contradicts the others
     within a component closes a violated cycle. The other violated cycles are shortest paths from (u, 0) to
-    (u, 1) in a doubled graph of the components, where an edge costs c_e and joins equal copies, or costs 1 -
-    c_e and joins different ones (Barahona, Mahjoub 1986). Cycles with chords are replaced by chordless ones.
+    (u, 1) in a doubled graph of the components. There, an edge between equal copies costs c_e, and an edge
+    between different copies costs 1 - c_e (Barahona, Mahjoub 1986). Cycles with chords are replaced by
+    chordless ones.
 
     At most one cycle is returned for each node or edge, by decreasing depth, violation / sqrt(length). Of two
     cycles whose normals have a cosine above 0.5, only the deeper one is returned. Violations below `tol` are
@@ -103,15 +105,15 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
 
 
 _MOST_ARCS = 2**31 - 1
-"""Most arcs of a graph, because their numbers are stored in 32 bits."""
+"""Largest number of arcs of a graph, because arc numbers are stored in 32 bits."""
 
 
 class Arcs(NamedTuple):
     """The two arcs of each edge, grouped by their tails, with the nodes in random order.
 
     The arcs from u have the numbers ``starts[u]`` to before ``starts[u + 1]``. The order is random, because a
-    search from each node excludes the nodes before it, and then more different short cycles are found than in
-    a regular order. For example, a grid needs half as many rounds.
+    search from a node excludes the nodes before it, and a random order then gives more different short
+    cycles. For example, a grid needs half as many rounds.
     """
 
     starts: Array
@@ -175,8 +177,8 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
     r"""Return the graph of states, and the probabilities of their disagreement as a linear map.
 
     A node is a state i of a variable u; if u has two states, only the second one is a node. An edge joins
-    states i of u and j of v if some factor has both variables; it disagrees when exactly one of the two is in
-    its state:
+    states i of u and j of v if some factor has both variables; it disagrees if exactly one of both variables
+    is in its state:
 
     .. math:: c = \mu_u(i) + \mu_v(j) - 2 \mu_{uv}(i, j)
 
@@ -243,7 +245,7 @@ def _nodes(model: FactorGraph) -> tuple[Array, Array]:
 
 
 def _segments_and_places(counts: Array) -> tuple[Array, Array]:
-    """Return the number of the segment of each entry and its place there, for segments of given lengths."""
+    """Return the segment of each entry, and its place in this segment, for segments of given lengths."""
     ends = np.cumsum(counts)
     segment = np.repeat(np.arange(counts.size), counts)
     return segment, np.arange(segment.size) - (ends - counts)[segment]

@@ -1,1 +1,1 @@
-"""Dual cutting planes: which clusters to add to a reparametrised model."""
+"""Dual cutting planes: the choice of clusters that are added to a reparametrised model."""

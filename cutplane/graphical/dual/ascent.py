@@ -1,4 +1,4 @@
-"""Dual cutting planes: sweeps, and larger clusters where these stall, until the bounds meet."""
+"""Dual cutting planes: sweeps, and larger clusters when sweeps stall, until the bounds meet."""
 
 from __future__ import annotations
 
@@ -17,35 +17,39 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
 _SWEEPS = 5
-"""Sweeps between two certified bounds, because each of these takes one more pass over all costs."""
+"""Number of sweeps between two certified bounds, because each bound takes another pass over all costs."""
 _WORTHWHILE = 0.03
-"""Share of the gap up to which a rise is slow, because sweeps would need 33 more such rounds."""
+"""Share of the gap up to which an increase is slow, because sweeps would need 33 more such rounds."""
 _STILL = 0.01
-"""Share of the gap up to which sweeps stand still, because they would need 100 more such rounds."""
+"""Share of the gap up to which sweeps count as stalled, because they would need 100 more such rounds."""
 _NOTICEABLE = 1e-4
 """Share of the gap that a cluster must close, because 10,000 smaller ones would not close it."""
 _CERTAIN = 1e-7
-"""Least rise, relative to the bound, that a cluster must guarantee, because less may be rounding error."""
+"""Least increase, relative to the bound, that a cluster must guarantee, because a smaller one may be a
+rounding error."""
 _ROUNDING = 1e-10
 """Gap relative to the bound that counts as closed, because rounding errors of the messages are smaller."""
 _PATIENCE = 5
-"""Rounds without a rise after which the ascent ends, because the bound may pause for a few and rise again."""
+"""Number of rounds without an increase after which the ascent ends, because the bound may increase again
+after a few."""
 _GUESSED = 0.03
-"""Joint states of guessed clusters relative to all table entries, because they may not help at all."""
+"""Joint states of guessed clusters relative to all table entries, few because they may not help at all."""
 _DECODING = 4
-"""Rounds between two decodings, because each of these takes two greedy labellings and two local searches."""
+"""Number of rounds between two decodings, because a decoding takes two greedy labellings and two local
+searches."""
 _FAR = 0.03
-"""Largest gap to count, relative to the bound, because the energy of a poor labelling is far too high."""
+"""Largest gap that is used in rules, relative to the bound, because the energy of a poor labelling is far too
+high."""
 
 
 class ClusterAscent:
-    """An iterator whose steps raise the lower bound by sweeps and clusters, and decode labellings.
+    """An iterator whose steps increase the lower bound by sweeps and clusters, and decode labellings.
 
-    A step is five sweeps. If the previous step raised the bound by less than three percent of the gap,
-    clusters are added first: clusters that are certain to raise the bound or, when it stands still, clusters
-    that may raise it (Sontag et al. 2008, Werner 2010). States that no better labelling can have are
-    forbidden. A step yields the kind of its clusters, or "sweep". The iteration ends when bound and energy
-    meet, or when neither sweeps nor clusters raise the bound.
+    A step consists of five sweeps. If the previous step increased the bound by less than three percent of the
+    gap, clusters are added first: clusters that certainly increase the bound or, if it stalls, clusters that
+    may increase it (Sontag et al. 2008, Werner 2010). States that no better labelling can have are forbidden.
+    A step yields the kind of its clusters, or "sweep". The iteration ends when bound and energy meet, or when
+    neither sweeps nor clusters increase the bound.
 
     Parameters
     ----------
@@ -57,7 +61,7 @@ class ClusterAscent:
     labelling : ndarray of shape (n_variables,), optional
         The best labelling so far.
     deadline : float, default inf
-        The time on `runtime.clock.clock`, after which a step ends as soon as its stage does.
+        The time on `runtime.clock.clock` after which a step ends with its current stage.
 
     Attributes
     ----------
@@ -67,7 +71,7 @@ class ClusterAscent:
     reason : str
         Why the iteration has ended.
     n_clusters, n_sweeps, n_searches : int
-        Clusters added, sweeps made, searches for clusters.
+        Numbers of clusters added, of sweeps, and of searches for clusters.
     """
 
     def __init__(
@@ -111,12 +115,12 @@ class ClusterAscent:
                 return
 
     def _is_slow(self) -> bool:
-        """Return whether to search for clusters: later, if the last search found none."""
+        """Return whether to search for clusters; after a search without clusters, the next one is later."""
         slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
         return self._rise <= slow
 
     def _share(self, fraction: float, far: float = _FAR) -> float:
-        """Return a fraction of the gap, which counts at most as `far` times the bound."""
+        """Return a fraction of the gap, where a gap above `far` times the bound is replaced by this limit."""
         scale = (
             max(self.model.typical_cost, abs(self.bound))
             if abs(self.bound) < math.inf
@@ -163,7 +167,7 @@ class ClusterAscent:
         return clock() > self.deadline
 
     def _improve(self) -> None:
-        """Decode a labelling, and forbid the states that no better labelling has."""
+        """Decode a labelling, and forbid the states that no better labelling can have."""
         self.best.offer(decode(self.reparametrization, self.deadline))
         room = self.best.energy - self._floor
         if not self._is_late() and room <= self._fixed_at:
@@ -211,7 +215,7 @@ def excesses(costs: PairCosts, labelling: Array) -> Array:
 
 @routine
 def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
-    """Add to the slack of each state its min-marginal in each pair of its variable, minus the least one."""
+    """Add to the slack of each state its min-marginals in the pairs of its variable, minus the least ones."""
     widest = 1
     for k in cardinalities:
         widest = max(widest, k)

@@ -1,4 +1,4 @@
-"""The cycles and sets of variables of a reparametrised model, and by how much each would raise the bound."""
+"""Cycles and sets of variables of a reparametrised model, and the increase of the bound by each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
 
 _WORK = 2e7
-"""Sum of k^3 for k states between two readings of the clock, because this takes about 0.01 s."""
+"""Sum of k^3 for k states between two checks of the clock, because this takes about 0.01 s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +86,13 @@ class Cycles:
 def guaranteed_increases(
     costs: PairCosts, cycles: Cycles, is_late: Callable[[], bool] = lambda: False
 ) -> Array:
-    r"""Return the guaranteed rise of the bound when each cycle is triangulated into clusters.
+    r"""Return the guaranteed increase of the bound when each cycle is triangulated into clusters.
 
     .. math:: \min_{x_C} \Big[\sum_{u \in C} \theta'_u + \sum_{e \in C} \theta'_e\Big]
               - \sum_{u \in C} \min \theta'_u - \sum_{e \in C} \min \theta'_e \;\ge\; 0
 
-    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair; inf where a
-    cycle shows that no labelling has finite energy (Sontag et al. 2008).
+    It is computed by min-plus products of the tables around the cycle, in time k^3 per pair. It is inf if a
+    cycle proves that no labelling has finite energy (Sontag et al. 2008).
     """
     out = np.zeros(len(cycles))
     chunk = max(1, int(_WORK / max(1, costs.cardinalities.max(initial=1)) ** 3))
@@ -106,7 +106,7 @@ def guaranteed_increases(
 
 
 def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
-    """Return the guaranteed rise of the bound when each set of ascending variables becomes a cluster.
+    """Return the guaranteed increase of the bound when each set of ascending variables becomes a cluster.
 
     It is the least sum of all unaries and pairs inside, minus the sum of their minima.
     """

@@ -10,9 +10,11 @@ from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
-"""Most nodes that a search visits, because thousands of searches of a whole large graph take too long."""
+"""Largest number of nodes that a search visits, because thousands of searches of a large graph would take too
+long."""
 _ROUNDS = 20
-"""Most rounds of searches, because each subtracts margins, so that later cycles are weaker."""
+"""Largest number of rounds of searches, because each one subtracts margins, so that later cycles are
+weaker."""
 
 
 def frustrated_cycles(
@@ -21,11 +23,11 @@ def frustrated_cycles(
     """Return cycles of any length along which the pairs contradict each other (Sontag, Choe, Li 2012).
 
     The states of each variable are split into one state and the others, in all ways. For two such splits of a
-    pair, agreement or disagreement is cheaper, by some margin. A cycle with an odd number of pairs that
-    prefer to disagree raises the bound by its smallest margin if the variables have two states, and is a good
-    candidate if they have more. The strongest cycles are found with a maximum spanning forest, and shortened.
-    Then their margins are subtracted, and the search is repeated, for at most `limit` searches in total.
-    Margins up to `least` are ignored.
+    pair of variables, either agreement or disagreement is cheaper, by some margin. A cycle in which
+    disagreement is cheaper for an odd number of pairs increases the bound by its smallest margin if the
+    variables have two states, and is a good candidate if they have more. The strongest cycles are found with
+    a maximum spanning forest, and shortened. Then their margins are subtracted, and the search is repeated,
+    for at most `limit` searches in total. Margins up to `least` are ignored.
     """
     if len(costs.pairs) == 0:
         return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -54,7 +56,7 @@ def frustrated_cycles(
 def projected_preferences(
     pairs, node_starts, shares, cardinalities, unary_starts, unaries, table_starts, tables, least
 ):
-    """Return the edges (node, node) of the projection graph with preferences above `least`, and these.
+    """Return the edges (node, node) of the projection graph and their preferences, if above `least`.
 
     A node (u, a) splits the states of u into a and the others; a variable of two states has one node. The
     preference is the least cost of disagreement minus the least cost of agreement. `shares` is the part of
@@ -117,8 +119,8 @@ def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
     """Return (starts, links, nodes) of at most `limit` closed walks with an odd number of negative edges.
 
     The edges are sorted by decreasing strength. A walk is given by the numbers of its edges, and by the nodes
-    that each edge shares with the next. Each edge that contradicts stronger edges is closed to the shortest
-    such walk over edges that are at least as strong. A search is abandoned after `reach` nodes.
+    that each edge shares with the next. For each edge that contradicts stronger edges, the walk is the
+    shortest one over edges that are at least as strong. A search is abandoned after `reach` nodes.
     """
     m = ends.shape[0]
     closing = _contradictions(n_nodes, ends, negative, limit)

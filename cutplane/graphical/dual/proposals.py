@@ -1,4 +1,6 @@
-"""Clusters that may raise the bound of a reparametrised model most: triangles, squares and longer cycles."""
+"""Clusters that may increase the bound of a reparametrised model most: triangles, squares and longer
+cycles.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
 _SEARCHES = 2000
-"""Most searches for frustrated cycles, because each may visit thousands of nodes."""
+"""Largest number of searches for frustrated cycles, because each may visit thousands of nodes."""
 _AT_LEAST = 8
-"""Clusters proposed even if they are large, because each proposal searches the whole graph again."""
+"""Number of clusters proposed even if they are large, because each proposal searches the whole graph
+again."""
 
 
 class ClusterProposals:
@@ -36,7 +39,7 @@ class ClusterProposals:
     def propose(
         self, costs: PairCosts, least: float, work: int, is_late: Callable[[], bool]
     ) -> tuple[list[Scope], str]:
-        """Return clusters certain to raise the bound by more than `least`, best first, and their kind.
+        """Return clusters that certainly increase the bound by more than `least`, best first, and their kind.
 
         They are triangles and chordless squares or, if there are none, longer frustrated cycles. They have at
         most `work` joint states in total, unless there are only a few of them.
@@ -53,12 +56,12 @@ class ClusterProposals:
     def guess(
         self, costs: PairCosts, excesses: Array, least: float, work: int, is_late: Callable[[], bool]
     ) -> tuple[list[Scope], str]:
-        """Return clusters that may together raise the bound, although none is certain to, and their kind.
+        """Return clusters that may together increase the bound, although none certainly does, and their kind.
 
-        These kinds are tried in order, until one exists: factors of more than two variables, which then agree
-        on pairs; clusters and triangles extended by one variable, if certain to help; short cycles on which
-        the labelling exceeds the bound (by the `excesses` of the variables); other short cycles; other
-        clusters and triangles extended by one variable.
+        These kinds are tried in order until one exists: factors of more than two variables, which then agree
+        on pairs; clusters and triangles extended by one variable, if they certainly help; short cycles on
+        which the labelling exceeds the bound (by the `excesses` of the variables); other short cycles; other
+        extended clusters and triangles.
         """
         for kind, scopes in self._guesses(costs, excesses, least):
             found = self._new(scopes, work)
@@ -111,20 +114,22 @@ def _scopes(rows: Array) -> Iterator[Scope]:
 
 
 _LIMIT = 2**20
-"""Most triangles, and most squares, that are listed, because their rows then take 25 and 34 MB."""
+"""Largest number of triangles, and of squares, that are listed, because their rows then take 25 and 34 MB."""
 _LARGEST = 2**10
-"""Most joint states of an extended set, because each pass over a cluster visits all of them."""
+"""Largest number of joint states of an extended set, because each pass over a cluster visits all of them."""
 _MOST = 2**10
-"""Extended sets after which no other scope is extended, because the most promising scopes are the first."""
+"""Number of extended sets after which no other scope is extended, because the most promising scopes are
+first."""
 _MANY = 8
-"""Most common neighbours of which all pairs are listed, because the number of pairs grows as the square."""
+"""Largest number of common neighbours of which all pairs are listed, because the number of pairs grows as the
+square."""
 
 
 Scope = tuple[int, ...]
 
 
 def short_cycles(costs: PairCosts) -> list[Cycles]:
-    """Return the triangles and the chordless squares of the graph of pairs, 2^20 of each at most."""
+    """Return the triangles and the chordless squares of the graph of pairs, at most 2^20 of each."""
     starts, neighbours, _ = costs.graph
     return [Cycles.stacked(find(starts, neighbours, _LIMIT)) for find in (triangles, squares)]
 
@@ -182,8 +187,8 @@ def sums(values: Array, scopes: list[Scope]) -> Array:
 def triangles(starts, neighbours, limit):
     """Return at most `limit` triangles, one ascending row each.
 
-    Each triangle is found once, from its variable of highest degree. Because the time is the sum, over the
-    edges, of the lower degree of the two ends, variables of high degree cost little.
+    Each triangle is found once, from its variable of highest degree. The time is the sum, over the edges, of
+    the smaller degree of both ends, so that variables of high degree cost little.
     """
     n = starts.size - 1
     found = np.empty((limit, 3), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The largest bound of the Lagrangian over trees, by the generic engine, and labellings found on the way."""
+"""The largest bound of the Lagrangian over trees, by methods of the engine, and labellings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _SWEEPS = 30
-"""Sweeps before the ascent, because they give a labelling and, on grids, a start that saves iterations."""
+"""Number of sweeps before the ascent, because they give a labelling and, on grids, a start that saves
+iterations."""
 _FEW = 3
 """Most forests for which sweeps give the start, because with more forests they cost iterations."""
 _FLAT = 1e-3
 """Least weight of the bundle, because it must be positive even if the subgradient is zero."""
 _INTERVAL = 1.25
-"""Ratio of the iterations at two searches for labellings, because few searches then suffice."""
+"""Ratio of the iteration numbers at successive searches for labellings, because few searches suffice."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,8 +65,8 @@ def solve_lagrangian(
 ) -> LagrangianResult:
     """Bound the least energy by the best Lagrangian over trees, and find a labelling close to the bound.
 
-    The bound rises to the minimum over the local polytope, which message passing does not always reach. If
-    this minimum is below the least energy, a gap remains.
+    The bound converges to the minimum over the local polytope, which message passing does not always reach.
+    If this minimum is below the least energy, a gap remains.
 
     Parameters
     ----------
@@ -76,12 +77,12 @@ def solve_lagrangian(
     labelling : array_like of int, shape (n_variables,), optional
         A start, for example the best labelling of a similar model.
     reparametrization : Reparametrization, optional
-        The start, without its clusters. By default the start is a few sweeps if the model has at most three
-        forests, for example a grid, because they save iterations; else all multipliers are zero, because
+        The start, without its clusters. By default a few sweeps give the start if the model has at most three
+        forests, for example a grid, because they save iterations; otherwise all multipliers are zero, because
         sweeps would cost iterations.
     tol : float, default 1e-4
-        Relative gap between energy and bound at which the search ends. It also ends when the model of the
-        engine predicts that the bound rises by less than half of `tol`.
+        Relative gap between energy and bound at which the search ends. It also ends when the cutting-plane
+        model predicts an increase of the bound by less than half of `tol`.
     max_iter, time_limit, max_cuts, callback, progress, log
         As in `cutplane.Problem.solve`; states show energies.
 
@@ -162,7 +163,7 @@ def _result(
 
 
 class TreeDecoder(StoppingRule):
-    """Keeps the best bound and labelling, and stops a run on the Lagrangian when they meet within `tol`."""
+    """The best bound and labelling so far; stops a run on the Lagrangian when they meet within `tol`."""
 
     def __init__(self, lagrangian: TreeLagrangian, tol: float):
         self.lagrangian = lagrangian
@@ -201,14 +202,14 @@ class TreeDecoder(StoppingRule):
         return None
 
     def decode(self) -> None:
-        """Offer the labellings that the multipliers suggest."""
+        """Offer the labellings computed from the multipliers."""
         if self.multipliers is not None and not self._decoded:
             labellings = self.lagrangian.labellings(self.multipliers)
             self.offer(labellings[self.lagrangian.model.energies(labellings).argmin()])
             self._decoded = True
 
     def offer(self, labelling: Array) -> None:
-        """Improve a labelling by local search, and keep it if it is the best so far."""
+        """Improve a labelling by local search, and keep it if it is the best one so far."""
         from cutplane.graphical.sweeps.decoding import local_search
 
         self.best.offer(local_search(self.lagrangian.model, labelling))
@@ -218,7 +219,7 @@ class TreeDecoder(StoppingRule):
         return State(self._in_energies(state.record), state.x)
 
     def history(self, records: Iterable[Record]) -> History:
-        """Return the history of a run in terms of energies, with the present bounds in its last record."""
+        """Return the history of a run in terms of energies, with the current bounds in its last record."""
         seen = [self._in_energies(record) for record in records]
         return History([*seen[:-1], seen[-1]._replace(lower_bound=self.bound, upper_bound=self.best.energy)])
 

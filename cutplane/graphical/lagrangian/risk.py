@@ -1,4 +1,4 @@
-"""The Lagrangian of a graphical model over trees: a risk whose minimum is minus the best local bound."""
+"""The Lagrangian of a graphical model over trees: a risk whose minimum is the negative best local bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _EPSILON = 2.0**-52
-"""Relative spacing of floats, because each addition errs by at most half of it."""
+"""Relative spacing of floats, because each addition has an error of at most half of it."""
 
 
 class InfeasibleModelError(InvalidInputError):
@@ -28,15 +28,15 @@ class InfeasibleModelError(InvalidInputError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeLagrangian(Risk):
-    r"""Minus the sum of the least energies of trees that share a model.
+    r"""The negative sum of the least energies of trees that share a model.
 
     .. math:: f(\lambda) = -\theta_0 - \sum_t \min_x E_t(x; \lambda),
               \qquad \theta_0 + \sum_t E_t(x; \lambda) = E(x)
 
     The factors are divided among forests. Each forest has a copy of its variables with an equal part of their
-    unary costs, and the multipliers :math:`\lambda` shift costs between the copies of a variable. Every
-    :math:`-f(\lambda)` is a lower bound of the energy; the largest is the minimum of the energy over the
-    local polytope. A subgradient counts the states in which the least labellings of the forests disagree.
+    unary costs, and the multipliers :math:`\lambda` transfer costs between the copies of a variable. Every
+    :math:`-f(\lambda)` is a lower bound of the energy; the largest one is the minimum of the energy over the
+    local polytope. A subgradient counts the states in which the best labellings of the forests disagree.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class TreeLagrangian(Risk):
         return self.copies.multipliers(costs)
 
     def bound(self, x: Any) -> float:
-        """Return the lower bound of the energy that multipliers x prove: -f(x) minus rounding errors.
+        """Return the lower bound of the energy proven by multipliers x: -f(x) minus rounding errors.
 
         Parameters
         ----------
@@ -162,11 +162,11 @@ class TreeLagrangian(Risk):
         return _negative_part(self.model.tables, starts, which)
 
     def labellings(self, x: Any) -> Array:
-        """Return labellings that the trees suggest at multipliers x, shape (n_forests + 1, n_variables).
+        """Return labellings from the trees at multipliers x, shape (n_forests + 1, n_variables).
 
-        The first labelling is a consensus: each variable in turn takes the state of least total cost over its
-        copies, given the states of the variables before it. The others are the least labellings of the
-        forests. A variable that is not in a forest takes its state from the first forest with this variable.
+        The first labelling is a consensus: each variable in turn gets the state of least total cost over its
+        copies, given the states of the previous variables. The others are the best labellings of the forests.
+        A variable that is not in a forest gets its state from the first forest with this variable.
 
         Parameters
         ----------
@@ -187,18 +187,18 @@ class TreeLagrangian(Risk):
 
 
 def _negative_part(costs: Array, starts: Array, which: Any = slice(None)) -> float:
-    """Return minus the sum of the negative least costs after the chosen starts."""
+    """Return the negative sum of the negative least costs after the chosen starts."""
     if not starts.size:
         return 0.0
     return -float(np.minimum(np.minimum.reduceat(costs, starts), 0.0)[which].sum())
 
 
 def cover(model: GraphicalModel) -> list[Array]:
-    """Return sets of factors without cycles that together contain each factor once.
+    """Return sets of factors without cycles that contain each factor once.
 
-    Factors whose variables have the nearest numbers are first. The first forest takes every factor that
-    closes no cycle, the second forest does the same with the remaining factors, and so on. For example, the
-    forests of a grid are the rows with the first column, and the other columns.
+    Factors are ordered by the distance of the numbers of their variables. The first forest contains every
+    factor that closes no cycle, the second forest the same for the remaining factors, and so on. For example,
+    the forests of a grid are the rows with the first column, and the other columns.
     """
     from cutplane.graphical.lagrangian.tree_passes import greedy_forest
 

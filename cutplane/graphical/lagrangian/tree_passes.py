@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @routine
 def greedy_forest(scope_starts, scopes, order, n_variables):
-    """Return which factors are taken, in this order, if factors that would close a cycle are skipped."""
+    """Return a mask of the factors that remain if, in this order, factors that close a cycle are skipped."""
     above = np.arange(n_variables)
     taken = np.ones(order.size, dtype=np.bool_)
     for number, a in enumerate(order):
@@ -47,7 +47,7 @@ def _root(above, u):
 
 @routine
 def hang(scope_starts, scopes, factors, starters, n_variables):
-    """Root the trees of a forest, each at the first of `starters` that it contains.
+    """Root each tree of a forest at the first of `starters` that it contains.
 
     Return the factors in the order from the roots to the leaves, the position of the parent variable in the
     scope of each of them, the variables of the forest, and the roots.
@@ -156,7 +156,7 @@ def _message(node_starts, nodes, position, table, costs, above):
 
 @routine
 def advance(node_starts, nodes, tuple_of):
-    """Go to the next entry of a table; return whether there is one."""
+    """Advance to the next entry of a table; tell whether there is one."""
     for i in range(nodes.size - 1, -1, -1):
         tuple_of[i] += 1
         if tuple_of[i] < node_starts[nodes[i] + 1] - node_starts[nodes[i]]:
@@ -227,8 +227,8 @@ def consensus(
 ):
     """Return a state of each variable, chosen one after the other in this order.
 
-    Each takes the state of least cost, in the subtrees of its copies and in the factors above them
-    (`hangers`, -1 for a root) whose parent has a state already. The nodes of variable u are
+    Each variable gets the state of least cost in the subtrees of its copies and in the factors above them
+    (`hangers`, -1 for a root) whose parent already has a state. The nodes of variable u are
     ``copies[copy_starts[u]:copy_starts[u + 1]]``; the other arguments are as in `minimise_trees`.
     """
     labelling = np.full(order.size, -1)
@@ -275,7 +275,7 @@ def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
 class Copies:
     """The unary costs of the nodes of trees, which add up over the copies to the cost of the variable.
 
-    `parts` are the costs if all multipliers are 0: equal parts, which begin for each node at its entry of
+    `parts` are the costs if all multipliers are 0: equal parts, in which each node begins at its entry of
     `node_starts`. The nodes of the v-th variable with several copies are ``nodes[starts[v]:starts[v + 1]]``.
     The number of multipliers is `dim`, the sum over variables of the number of states times the number of
     copies minus 1.
@@ -316,7 +316,7 @@ class Copies:
         return x
 
     def slopes(self, states: Array, blocks: Array, n_blocks: int) -> Array:
-        """Return minus the derivatives by the multipliers of the costs of the states of the nodes.
+        """Return the negative derivatives, by the multipliers, of the costs of the states of the nodes.
 
         Each node contributes to the row of the result given by its entry of `blocks`.
         """
@@ -350,7 +350,7 @@ def exchange(copy_starts, copies, node_starts, x, costs):
 
 @routine
 def coordinates(copy_starts, copies, node_starts, costs, x):
-    """Set x to the multipliers with which `exchange` adds these costs minus their mean over the copies."""
+    """Set x to the multipliers for which `exchange` adds these costs minus their mean over the copies."""
     given = np.empty(node_starts[-1])
     place = 0
     for v in range(copy_starts.size - 1):

@@ -1,4 +1,6 @@
-"""Pictures of runs, a frame per iteration: function, cuts, model, bounds, path, and marks of the method."""
+"""Pictures of runs, with a frame per iteration: function, cuts, model, bounds, path, and marks of the
+method.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,14 @@ _ROLES = {
     "search": ("path", "search", "line search"),
     "vertex": ("arrows", "vertex", "towards the vertex"),
 }
-"""Shape, role and name of each kind of mark; marks of other kinds are arrows."""
+"""Shape, role and name of each kind of mark; other kinds are drawn as arrows."""
 _LEVELS = 14
-"""Contours of the objective, because more would hide the marks and fewer the shape."""
+"""Number of contours of the objective, because more would hide the marks and fewer the shape."""
 _FLAT = 1e-12
-"""Range of values, relative to the values, that counts as zero, because it is rounding error."""
+"""Range of values, relative to the values, that counts as zero, because it may be a rounding error."""
 _BELOW = 0.45
-"""Height of the picture below the least value, relative to the range of values, because cuts are there."""
+"""Height of the picture below the least value, relative to the range of values, because this shows the
+cuts."""
 
 
 def explore(
@@ -50,14 +53,16 @@ def explore(
 
     The picture shows
 
-    * the objective, the cuts and their maximum, the model, without the newest cut, as it was minimised;
+    * the objective, the cuts, and the model (their maximum), without the newest cut, as the method minimised
+      it;
     * the minimiser of the model, the query, the best point and its path;
     * the multipliers of the reduced problem, as bars on their cuts;
     * both bounds and the certified gap;
     * the feasible set, and the half-spaces that separation oracles returned;
     * the marks of the method, for example centre and prox term, level, line search, vertex.
 
-    A user's method is drawn in the same way; ``run.mark("a word", x, y)`` in it adds an arrow from x to y.
+    A user's method is drawn in the same way; call ``run.mark("a word", x, y)`` in it to add an arrow from x
+    to y.
 
     Parameters
     ----------
@@ -218,7 +223,9 @@ def _changes(values: list[Any]) -> list[tuple[int, Any]]:
 
 
 def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
-    """Return the layer of rows in the coordinates of the view, with the changes of their multipliers."""
+    """Return the layer of the rows in the coordinates of the view, and of the changes of their
+    multipliers.
+    """
     slopes = np.array(found.slopes).reshape(-1, found.problem.dim)
     centre = view.at(view.window.mean(axis=1))
     origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]
@@ -243,7 +250,7 @@ def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
 
 
 def _stabilised(marks: Any, view: View) -> list[float] | None:
-    """Return the last prox term of a frame (centre, weight, least value in the view), or its last level."""
+    """Return the last prox term of a frame (centre, weight, minimum in the view), or its last level."""
     for mark in reversed(marks):
         if mark.kind == "prox":
             centre, weight = mark.points[0], mark.value
@@ -256,7 +263,7 @@ def _stabilised(marks: Any, view: View) -> list[float] | None:
 
 
 def _path(found: Recording, view: View, values: Array) -> list[figure.Layer]:
-    """Return the layer of the best point of each frame; in a plane, also of the path to it."""
+    """Return the layer of the best point of each frame, and in a plane of the path to it."""
     best = [None if frame.x is None else tuple(frame.x.tolist()) for frame in found.frames]
     moves = [(k, np.array(x)) for k, x in _changes(best) if x is not None]
     points = [(k, view.coordinates(x)) for k, x in moves]
@@ -292,7 +299,7 @@ def _marks(found: Recording, view: View) -> list[figure.Layer]:
 
 
 def _placed(found: Recording, view: View, frame: int, x: Array) -> list[float]:
-    """Return the coordinates of a point of a frame: on the graph of its model over a line."""
+    """Return the coordinates of a point of a frame; over a line, it lies on the graph of its model."""
     u = view.coordinates(x).tolist()
     if view.k == 2:
         return u

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 Layer = dict[str, Any]
 
 _HEIGHTS = 680, 840
-"""Heights of a frame with one panel and with more, in pixels, because the page reports its height late."""
+"""Heights in pixels of a frame with one panel and with several, needed because the page reports its height
+late."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -70,7 +71,7 @@ _FIT = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explorer:
-    """The figure that `explore` returns: a widget in Jupyter, elsewhere a page in a frame.
+    """The figure that `explore` returns: a widget in Jupyter, and a page in a frame elsewhere.
 
     Buttons (back, play, next) and a slider select the iteration. Arrow keys, Home, End, the space bar, a
     swipe, and dragging in the charts do the same.
@@ -94,7 +95,7 @@ class Explorer:
         return _widget_class()(figure=self.data)
 
     def save(self, path: str | Path) -> Path:
-        """Write one self-contained HTML file, which needs neither a network nor Python.
+        """Write a self-contained HTML file, which needs neither a network nor Python.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class Explorer:
         Returns
         -------
         Path
-            The file written.
+            The path of the file.
         """
         path = Path(path)
         path.write_text(page(self.data), encoding="utf-8")
@@ -154,7 +155,7 @@ def page(figure: dict[str, Any]) -> str:
 
 
 def module() -> str:
-    """Return the script with a default export only, because a notebook would call an exported `render`."""
+    """Return the script with only a default export, because a notebook would call an exported `render`."""
     default = "\nexport default { render: ({ model, el }) => render(el, model.get('figure')) };\n"
     return script().replace("export function", "function") + default
 
@@ -181,7 +182,7 @@ def layer(
     died: Sequence[int | None] | None = None,
     **more: Any,
 ) -> Layer:
-    """Return a layer; `name` is its entry in the legend, ``digits`` its number of significant digits."""
+    """Return a layer; `name` is its entry in the legend, ``digits`` the number of significant digits."""
     made: Layer = {"type": kind, "role": role, "items": plain(list(items), more.pop("digits", 4))}
     made |= {"name": name} if name else {}
     made |= {"born": list(born)} if born is not None else {}
@@ -197,14 +198,14 @@ def in_frame(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str =
 
 
 def until_next(kind: str, role: str, items: Iterable[tuple[int, Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of pairs (frame, item), each item shown until the next one."""
+    """Return a layer of pairs (frame, item), each item shown until the next item."""
     pairs = list(items)
     born = [frame for frame, _ in pairs]
     return layer(kind, role, (item for _, item in pairs), name, born=born, died=[*born[1:], None], **more)
 
 
 def per_frame(kind: str, role: str, frames: Iterable[Iterable[Any]], name: str = "", **more: Any) -> Layer:
-    """Return a layer of lists of items, one list per frame; an item of consecutive frames is stored once."""
+    """Return a layer of lists of items, one list per frame; an item in consecutive frames is stored once."""
     items: list[Any] = []
     born: list[int] = []
     died: list[int | None] = []
@@ -239,7 +240,9 @@ def chart(title: str, series: Iterable[dict[str, Any]], log: bool = False) -> di
 
 
 def series(name: str, role: str, values: Any, digits: int = 4, place: int = 0) -> dict[str, Any]:
-    """Return a line of a chart, a value per frame; `place` is its number among the lines of one role."""
+    """Return a line of a chart, with a value per frame; `place` is its number among lines with the same
+    role.
+    """
     return {"name": name, "role": role, "values": plain(values, digits)} | ({"place": place} if place else {})
 
 
@@ -249,7 +252,7 @@ def fact(name: str, values: Any, digits: int = 6) -> dict[str, Any]:
 
 
 def words(said: Sequence[str]) -> dict[str, Any]:
-    """Return the words of the frames, each different word stored once."""
+    """Return the words of the frames; equal words are stored once."""
     known = list(dict.fromkeys(said))
     place = {word: k for k, word in enumerate(known)}
     return {"words": known, "at": [place[word] for word in said]}

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["kernel_weights", "labelling", "margins", "triangle", "viterbi"]
 
 _ROUNDS = 200
-"""Most rounds that are shown, because a page with the curves of more would be large."""
+"""Largest number of rounds that are shown, because a page with more curves would be large."""
 _QUANTILES = 81
-"""Points of a curve, because a reader hardly sees a difference of 1/80 between shares of examples."""
+"""Number of points of a curve, because differences of 1/80 are hardly visible."""
 _SIGHT = np.array([[0.9, -0.32, 0.0], [0.14, 0.36, 1.0]])
-"""Images of the axes of a cube in the plane: a parallel projection."""
+"""Images of the axes of a cube in the plane, by a parallel projection."""
 
 
 def _explorer(
@@ -61,7 +61,7 @@ def margins(result: BoostingResult) -> Explorer:
     Parameters
     ----------
     result : BoostingResult
-        Not loaded from a file, because the problem is needed.
+        A result with its problem, that is, not loaded from a file.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def kernel_weights(mkl: MKL, method: Any = "auto", **options: Any) -> Explorer:
     mkl : MKL
         With three kernels and norm 1.
     method : Method or str, default "auto"
-        Such as `Kelley` (SILP) or `LevelBundle`.
+        For example `Kelley` (SILP) or `LevelBundle`.
     **options
         As in `cutplane.explore`.
 
@@ -201,7 +201,7 @@ def triangle(costs: Any = (-1.0, -1.0, -1.0)) -> Explorer:
 
 
 def _seen(*points: Array) -> list[float]:
-    """Return the coordinates in the plane of points of the cube, in one list."""
+    """Return the coordinates of points of the cube in the plane, as one list."""
     return (np.array(points) @ _SIGHT.T).ravel().tolist()
 
 
@@ -284,13 +284,13 @@ def labelling(
 ) -> Explorer:
     """Show the best labelling of a grid of binary variables, and its frustrated squares.
 
-    An edge is attractive if equal labels cost less than different ones, else repulsive. A square is
-    frustrated if an odd number of its edges is repulsive, because then no labelling satisfies all four.
+    An edge is attractive if equal labels cost less than different ones, otherwise repulsive. A square is
+    frustrated if an odd number of its edges is repulsive, because no labelling then satisfies all four.
 
     Parameters
     ----------
     model : GraphicalModel
-        As `cutplane.graphical.grid` makes it.
+        The result of `cutplane.graphical.grid`.
     shape : pair of int
         Height and width.
     method : str, default "auto"

@@ -1,4 +1,4 @@
-"""Recordings of runs, a frame per iteration, and the line or plane on which they are drawn."""
+"""Recordings of runs with a frame per iteration, and the line or plane in which they are drawn."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ if TYPE_CHECKING:
     from cutplane.result import Result
 
 MOST_FRAMES = 2000
-"""Most frames of a figure, because a page with more would be too large."""
+"""Largest number of frames of a figure, because a page with more would be too large."""
 _ITERATIONS = 200
-"""Default of the most iterations, because each is a frame, which the page has to store."""
+"""Default for the largest number of iterations, because the page stores a frame for each."""
 _USED = 1e-9
-"""Least size of multipliers that are shown, relative to the largest, because interior point methods give
-inactive cuts smaller ones."""
+"""Least multiplier that is shown, relative to the largest, because interior-point methods give small positive
+ones to inactive cuts."""
 _POINTS = {1: (401, 41), 2: (57, 15)}
-"""Most and fewest points of a grid on each axis, for a line (1) and for a plane (2)."""
+"""Largest and smallest number of grid points per axis, for a line (1) and for a plane (2)."""
 _SECONDS = 4.0
-"""Seconds for the values on the grid, because a reader waits for them."""
+"""Seconds for the values on the grid, few because a reader waits for them."""
 _KEPT = 0.9
-"""Share of the queries in the window if the set is unbounded, because first queries may be far away."""
+"""Share of the queries that the window contains if the set is unbounded, because the first queries may be far
+away."""
 _WIDE = 8.0
-"""Width of a set, relative to the path, up to which all of it is shown, because the path must be visible."""
+"""Width of a set, relative to the path, up to which the whole set is shown, because the path must be
+visible."""
 _STILL = 1e-9
-"""Length of a path, relative to a bounded set, up to which it is a point, because it would be invisible."""
+"""Length of a path, relative to a bounded set, up to which it counts as a point, because it would be
+invisible."""
 _INDEPENDENT = 1e-9
-"""Size of a component, relative to its vector, that counts as zero, because it may be rounding error."""
+"""Size of a component, relative to its vector, that counts as zero, because it may be a rounding error."""
 _INSIDE = 1e-7
-"""Violation relative to the window that counts as zero, because a picture does not show it."""
+"""Violation relative to the window that counts as zero, because it is invisible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,7 @@ class Recording:
     born, died : list of int
         The first frame with the row, and the first later frame without it.
     origins : list of ndarray or None
-        The query that gave each row.
+        The query of each row.
     frames : list of Frame
     """
 
@@ -101,7 +104,7 @@ class Recording:
         return self.frames[-1].x
 
     def add(self, frame: int, slope: Any, offset: Any, block: Any, origin: Array | None) -> None:
-        """Add a row, which is present from this frame on."""
+        """Add a row, which is drawn from this frame on."""
         self.slopes.append(np.array(dense(slope)).ravel())
         self.offsets.append(float(offset))
         self.blocks.append(int(block))
@@ -110,7 +113,7 @@ class Recording:
         self.origins.append(origin)
 
     def alive(self, frame: int) -> list[int]:
-        """Return the rows of a frame."""
+        """Return the rows that exist in a frame."""
         return [
             row
             for row, (born, died) in enumerate(zip(self.born, self.died, strict=True))
@@ -134,7 +137,7 @@ def record(problem: Problem, method: Any, options: dict[str, Any]) -> Recording:
             f"A picture has at most {MOST_FRAMES} frames: max_iter must be less, got {most}."
         )
     given = copy(problem)
-    given.as_given = True  # cuts are functions of the variables of the run
+    given.as_given = True  # because cuts are functions of the variables of the run
     driver = given.iterate(method, max_iter=most, **options)
     run = driver.process.run  # pyright: ignore[reportAttributeAccessIssue]
     found, rows = (
@@ -147,7 +150,7 @@ def record(problem: Problem, method: Any, options: dict[str, Any]) -> Recording:
 
 
 def _take(found: Recording, state: State, bundle: Any, rows: dict[int, int]) -> None:
-    """Add a frame, and the changes of the rows since the last one."""
+    """Add a frame, with the changes of the rows since the last frame."""
     here, ids = len(found.frames), bundle.ids.tolist()
     for index in np.flatnonzero(bundle.ids > max(rows, default=-1)).tolist():
         rows[ids[index]] = len(found.slopes)
@@ -228,7 +231,7 @@ class View:
         return [np.linspace(low, high, count) for low, high in self.window]
 
     def grid(self, count: int) -> Array:
-        """Return the coordinates of a grid, shape (count ** k, k), the last one running fastest."""
+        """Return the coordinates of a grid, shape (count ** k, k); the last coordinate changes fastest."""
         return np.stack(np.meshgrid(*self.axes(count), indexing="ij"), axis=-1).reshape(-1, self.k)
 
 
@@ -253,7 +256,7 @@ def choose_view(recordings: list[Recording], along: Any, region: Any) -> View:
 
 
 def _directions(recordings: list[Recording], x: Array, along: Any) -> Array:
-    """Return one or two orthonormal directions: the given ones, or the principal ones of the path."""
+    """Return one or two orthonormal directions: the given ones, or the principal directions of the path."""
     if along is None:
         path = np.array([point - x for found in recordings for point in visited(found)])
         return np.linalg.svd(path.reshape(-1, x.size), full_matrices=True)[2][:2]
@@ -281,7 +284,7 @@ def visited(found: Recording) -> list[Array]:
 
 
 def _window(view: View, recordings: list[Recording], x: Array) -> Array:
-    """Return a window: around the set, if it is not much larger than the path, else around most queries."""
+    """Return a window around the set, if it is not much larger than the path, or around most queries."""
     problem = recordings[0].problem
     path = np.array([view.coordinates(point) for found in recordings for point in visited(found)])
     path = path.reshape(-1, view.k)
@@ -337,7 +340,7 @@ def _given(region: Any, k: int) -> Array:
 def sample(problem: Declaration, view: View) -> tuple[int, Array, Array]:
     """Return the points per axis, and f + g and g on the grid; nan where they are not defined.
 
-    The grid is as fine as a few seconds of calls of the oracle allow.
+    The grid is as fine as a few seconds of oracle calls allow.
     """
     most, least = _POINTS[view.k]
     regularizer = problem.active_regularizer
@@ -356,7 +359,7 @@ def sample(problem: Declaration, view: View) -> tuple[int, Array, Array]:
 
 
 def _number(function: Callable[[Array], float], x: Array) -> float:
-    """Return a value, or nan if the oracle raises, because points may be outside its domain."""
+    """Return a value; nan if the oracle raises an exception, because points may be outside its domain."""
     try:
         with np.errstate(all="ignore"):
             value = float(function(x))
@@ -368,8 +371,8 @@ def _number(function: Callable[[Array], float], x: Array) -> float:
 def outline(problem: Declaration, view: View, inside: Array) -> Array | None:
     """Return the boundary of the part of X in the window, shape (n, k), from a feasible point; None for all.
 
-    The boundary is found along rays from the point, of which there are more where it bends. This needs only
-    the oracles of X, so that any set has a picture.
+    The boundary is found along rays from the point, which are denser where it bends. Because this needs only
+    the oracles of X, any set can be drawn.
     """
     if problem.is_unconstrained:
         return None
@@ -383,7 +386,7 @@ def outline(problem: Declaration, view: View, inside: Array) -> Array | None:
         return not any(len(separator.separate(x.copy())) for separator in problem.separators)
 
     def end(direction: Array) -> Array:
-        """Return where the ray leaves X, by bisection."""
+        """Return the point where the ray ends in X, by bisection."""
         with np.errstate(divide="ignore", invalid="ignore"):
             sides = (
                 np.where(direction > 0, view.window[:, 1] - centre, view.window[:, 0] - centre) / direction
@@ -405,7 +408,7 @@ def outline(problem: Declaration, view: View, inside: Array) -> Array | None:
 
 
 def _ring(end: Callable[[float], Array]) -> Array:
-    """Return points on the boundary by rays, closer to each other where the boundary bends."""
+    """Return points on the boundary by rays, which are denser where the boundary bends."""
     angles = np.linspace(-np.pi, np.pi, 49)[:-1] + 1e-3
     found = {float(angle): end(angle) for angle in angles}
     for _ in range(5):
@@ -425,7 +428,7 @@ def _ring(end: Callable[[float], Array]) -> Array:
 
 
 def _projected(problem: Declaration, view: View, size: float, ring: Array) -> Array:
-    """Return the outline of a set without interior in the view, such as a segment, from projections."""
+    """Return the outline of a set without interior in the view, for example a segment, from projections."""
     project = ability(problem.simple_set, Capability.PROJECTION)
     if project is None or problem.dim > view.k or problem.separators:
         return ring

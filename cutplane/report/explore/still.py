@@ -1,4 +1,4 @@
-"""One frame of a figure, drawn by matplotlib: for print, and for places where no script runs."""
+"""One frame of a figure, drawn by matplotlib, for print and where no script runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLOURS = {role: colour for colour, roles in _ROLES.items() for role in roles.s
 _DASHES = {"lower": (0, (8, 3)), "upper": "-.", "prox": "-.", "second": "--", "third": ":"}
 _SIGNS = dict(best="D", minimiser="x", prox="s", level="s", second="s", third="^", fractional="*")
 _BAR = 0.12
-"""Height of the largest bar, relative to the panel, because bars must not hide the cuts."""
+"""Height of the largest bar, relative to the panel, because bars should not hide the cuts."""
 
 
 def draw(data: dict[str, Any], frame: int) -> Figure:
