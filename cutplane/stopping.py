@@ -1,6 +1,4 @@
-"""Stopping rules, which decide when a solve ends and with which status; they are combined by ``|`` and
-``&``.
-"""
+"""Stopping rules decide when a solve ends and with which status; they are combined by ``|`` and ``&``."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ _KINDS: tuple[Callable[[Array], object], ...] = (
 )
 _TYPES = (np.float64, np.float32)
 _MANY = FEW + 1
-"""Number of examples of a problem, because losses of fewer examples run in numpy and not in compiled
-passes."""
+"""Examples of a problem, because losses of fewer examples run in numpy and not in compiled passes."""
 
 
 def warm_up(parts: list[str] | None = None) -> None:

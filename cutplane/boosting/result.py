@@ -77,9 +77,7 @@ class Ensemble:
 
 
 def _by_columns(X: Any) -> Any:
-    """Return X as an ndarray or a CSC matrix, because their columns are read without a pass over all
-    entries.
-    """
+    """Return X as an ndarray or a CSC matrix, because reading one of their columns is fast."""
     return X.tocsc() if sparse.issparse(X) else np.asarray(X)
 
 

@@ -158,8 +158,7 @@ class SoftMarginGap(StoppingRule):
 
 @dataclass(frozen=True, eq=False)
 class EarlyStopping:
-    """Stop after `patience` rounds without a lower validation error; return the ensemble with the least
-    error.
+    """Stop after `patience` rounds without a lower validation error; return the ensemble with least error.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""Weak learners: the interface between boosting and the hypotheses, with adapters for functions and
-classifiers.
+"""Weak learners: the interface between boosting and hypotheses, with adapters for functions and classifiers.
 
 A weak learner is bound to the examples once. For each distribution d of weights on the examples, it then
 returns a hypothesis h with a large edge

@@ -24,8 +24,7 @@ _ATTRIBUTE = re.compile(
 def read_conll(
     file: PathOrFile, sep: str | None = None, comment: str = "-DOCSTART-"
 ) -> list[list[tuple[str, ...]]]:
-    """Read sentences in the format of the CoNLL tasks: one token per line, in columns, and empty lines
-    between sentences.
+    """Read sentences in CoNLL format: a token per line, in columns, and an empty line after each sentence.
 
     Parameters
     ----------

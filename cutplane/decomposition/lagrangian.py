@@ -29,8 +29,7 @@ _LARGE = 2.0**10
 
 
 class LagrangianDual(Risk):
-    r"""f(u) = <b, u> - sum_k min over x_k in X_k of <c_k + A_k' u, x_k>, the negative Lagrangian dual
-    function.
+    r"""f(u) = <b, u> - sum_k min over x_k in X_k of <c_k + A_k' u, x_k>, the negative Lagrangian dual.
 
     It is the dual of
 

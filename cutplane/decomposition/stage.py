@@ -99,9 +99,7 @@ class LinearStage:
         return LinearForm(self.cost, self.lower, self.upper, self.W, *sides)
 
     def solved(self, form: LinearForm, x: Array, y: Array, multipliers: Array) -> SolvedStage:
-        """Return a solution, with the violations of y, weighted by multipliers and reduced costs, in its
-        value.
-        """
+        """Return a solution; its value includes violations of y, weighted by multipliers or reduced costs."""
         reduced, rows = form.cost - form.rows.T @ multipliers, form.rows @ y
         outside = np.abs(y - np.clip(y, form.lower, form.upper))
         row_outside = np.abs(rows - np.clip(rows, form.row_lower, form.row_upper))

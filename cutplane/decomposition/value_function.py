@@ -193,7 +193,7 @@ class ValueFunction(OnDemandRisk):
 
         def cuts() -> Iterator[tuple[Array, float]]:
             for number, (stage, one) in enumerate(zip(self.stages, solved, strict=True)):
-                slope, offset = stage.cut(one.multipliers)  # this may exceed the value of a relaxed stage
+                slope, offset = stage.cut(one.multipliers)  # may exceed the relaxed value
                 worth[number] = max(one.value, float(slope @ x) + offset)
                 yield slope, offset
 

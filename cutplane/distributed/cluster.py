@@ -41,8 +41,7 @@ _PATIENCE = 60.0
 _SLICE = 1.0
 """Seconds between two checks of the clock and the workers, because each costs a round trip."""
 _DEATHS = 4
-"""Number of workers that a partition may lose before it has answered, because Dask allows one less per
-task."""
+"""Workers that a partition may lose before it has answered, because Dask allows one less per task."""
 _ATTEMPTS = 20
 """Largest number of submissions of a request, because workers that are lost more often indicate a fault."""
 _LOST = "cancelled", "lost"
@@ -218,9 +217,7 @@ class Cluster:
         self._settle(spread(homes, threads, level=bool(joined)))
 
     def _settle(self, homes: Sequence[str]) -> None:
-        """Compute the shares on their new workers; until this is done, a share answers on its old worker, if
-        it has one.
-        """
+        """Compute shares on their new workers; until then, they answer on their old workers, if any."""
         for share in self.shares:
             share.losses += share.future is not None and share.home not in self._threads
         for share, home in zip(self.shares, homes, strict=True):

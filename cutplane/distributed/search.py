@@ -13,17 +13,13 @@ from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear
 from cutplane.pieces.validation import Array
 
 FEW = 4096
-"""Number of kinks up to which a derivative is sent in full, because such a message costs as much as a short
-one."""
+"""Kinks up to which a derivative is sent in full, because such a message costs as much as a short one."""
 _PROBES = 64
-"""Number of points to which a longer list is reduced, because two neighbours then enclose FEW of 64 * FEW
-kinks."""
+"""Points to which a longer list is reduced, because two neighbours then enclose FEW of 64 * FEW kinks."""
 _LONGEST = 2 * _PROBES + 2
-"""Number of points up to which a grid is sent in full, because a summary has as many: probes, quantiles, two
-ends."""
+"""Points up to which a grid is sent in full, because a summary has as many: probes, quantiles, two ends."""
 _ROUNDS = 60
-"""Largest number of rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding
-error."""
+"""Most rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding error."""
 _DEVIATIONS = 4.0
 """Half-width of the first bracket in deviations of the estimate, because a miss costs one more round."""
 _FAR = 1e12

@@ -28,8 +28,8 @@ NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
 """Cost of a Newton step: constant, and per example, because multipliers and pieces of the smoothed losses are
 computed."""
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
-"""Cost per product in a Gram matrix of sparse rows, per product of dense rows, and per cubed number of
-features, because a Cholesky factor is computed."""
+"""Cost per product in a Gram matrix of sparse rows, and of dense rows; and per cubed number of features,
+because a Cholesky factor is computed."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
 """Cost of a step of coordinate ascent: per example, per stored entry, per dense entry, and for a loss without
 an outline, because it solves an equation."""
@@ -37,8 +37,9 @@ ITERATION = 1.1e5
 """Cost of a cut iteration without oracle and master, constant because bounds and records hardly depend on the
 data."""
 QP, QP_PAIR, QP_SIDE, LEVEL = 4e4, 0.8, 20.0, 5.0
-"""Cost of a reduced quadratic programme solved by the package: constant, per pair of its rows, per entry of
-the set's rows and row, and the factor for a level constraint, because its multiplier is found by a search."""
+"""Cost of a reduced quadratic programme solved by the package: constant, per pair of its rows, and per pair
+of a cut and an entry of the set's rows; and the factor for a level constraint, because its multiplier is
+found by a search."""
 LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
 """Cost of a reduced linear programme: constant, per entry of its cuts, and per entry of the set's rows and
 pivot, because the first solve takes as many pivots as rows, and later solves take few."""

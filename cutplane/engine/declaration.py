@@ -75,9 +75,7 @@ class Declaration:
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """The regularizer and the simple set as a sum over the coordinates; None if they are not
-        separable.
-        """
+        """The regularizer and the simple set as a sum over coordinates; None if they are not separable."""
         return self._separable
 
     @cached_property

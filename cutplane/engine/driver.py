@@ -166,9 +166,7 @@ class Driver(Generic[Answer]):
         log: bool = False,
         view: Callable[[State], State] = lambda state: state,
     ) -> Answer:
-        """Call steps until a rule, a callback or Ctrl-C stops them; callbacks receive `view` of each
-        state.
-        """
+        """Call steps until a rule, a callback or Ctrl-C stops them; callbacks get `view` of each state."""
         if callback is not None and not callable(callback):
             raise InvalidInputError(f"callback must be a function of the State, got {callback!r}.")
         with progress_display(progress) as display, one_blas_thread(), watched_interrupt() as interrupt:

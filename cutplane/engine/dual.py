@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
-"""Factors of the regularizer's weight in the search for multipliers inside its domain, in this order because
-a small factor gives multipliers farther inside."""
+"""Factors of the regularizer's weight with which inner multipliers are searched; smaller ones first, because
+they give multipliers farther inside the domain."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
 """Shares of the inner multipliers in a mixture, tried in this order because the bound loses as large a
 share."""
 _LARGE = 100_000
-"""Number of entries of the cuts above which prox problems replace linear programmes, because these are then
-slower."""
+"""Entries of the cuts above which prox problems replace linear programmes, because these are then slower."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
 """Weights of the prox term relative to the steepest cut, tried in this order because a small weight changes
 the solution less."""
@@ -35,9 +34,7 @@ _FLAT = 1e-9
 
 
 class DualSearch(DualFunction):
-    """The lower bound as a function of multipliers, which are mixed with other ones where the bound is
-    -inf.
-    """
+    """The lower bound as a function of multipliers, which are mixed with others where the bound is -inf."""
 
     def __init__(self, problem: Declaration):
         super().__init__(problem)
@@ -76,9 +73,7 @@ class DualSearch(DualFunction):
         return found
 
     def _multipliers_inside(self, bundle: Bundle) -> Array | None:
-        """Return multipliers well inside the domain of L, one per row of the bundle; None if none were
-        found.
-        """
+        """Return multipliers well inside the domain of L, one per row of the bundle; None if not found."""
         ids, weights = self._inside
         if not ids.size or not np.isin(ids, bundle.ids).all():
             if len(bundle) < self._attempt:

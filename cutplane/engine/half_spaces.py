@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _ROUNDS = 1000
 """Largest number of half-spaces computed for a domain, because most domains need a few."""
 _TRIES = 3
-"""Largest number of oracle calls for a point on a segment, because the search converges as fast as Newton's
-method."""
+"""Most oracle calls for a point on a segment, because the search converges as fast as Newton's method."""
 _BACK = 1e-3
 """Share of the segment by which a boundary point is moved inside, because the half-spaces contain points
 outside of a round set."""
@@ -54,9 +53,7 @@ def into_half_spaces(problem: Declaration, bundle: Bundle, x: Array) -> Array:
 
 
 def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces) -> Array:
-    """Return a point of X on the segment, near the boundary of the half-spaces; `inside` after a few
-    tries.
-    """
+    """Return a point of X on the segment, near the boundary of the half-spaces, or else `inside`."""
     x = outside
     for _ in range(_TRIES):
         x = inside + (1.0 - _BACK) * _share_inside(found, inside, x) * (x - inside)
@@ -69,8 +66,7 @@ def pull_back(cut_off: CutOff, outside: Array, inside: Array, found: HalfSpaces)
 def point_towards(
     end: Array, inside: Array, height: float, found: HalfSpaces, losses: tuple[float, float]
 ) -> Array | None:
-    """Return the point of the segment from `inside` to a model's minimiser at which to call the oracle, or
-    None.
+    """Return the point on the segment from `inside` to a model's minimiser for an oracle call, or None.
 
     Each of `losses` gives the point whose value exceeds the value of the minimiser by at most this loss,
     because the objective falls by `height` and lies below its chord. The first such point in the half-spaces

@@ -242,9 +242,7 @@ class MethodProcess:
         return min(run.lower, DualFunction(self.problem)(*given, run.upper, reach=reach).value)
 
     def _first(self) -> Point:
-        """Evaluate the first point, or a finite one by a solver if x0 is not given and the objective is
-        inf.
-        """
+        """Evaluate the first point, or find a finite one by a solver if x0 is not given."""
         run, problem = self.run, self.problem
         pieces = problem.risk, problem.active_regularizer
         if isinstance(self.x0, Point):

@@ -143,8 +143,7 @@ class Run(Bounds):
             self.replace_best(self.evaluator.point(best.x))
 
     def natural_weight(self, point: Point) -> float:
-        """Return a prox weight in the units of the problem: the norm of the slope divided by the norm of the
-        point.
+        """Return a prox weight in the units of the problem: norm of the slope divided by norm of the point.
 
         The divisor is at least 1, or the size of the simple set if that is smaller.
         """

@@ -59,7 +59,7 @@ def _function(member: Any) -> Any:
 
 
 def _completed(texts: Sequence[str | None], names: Iterable[str], shared: set[str], top: str = "") -> str:
-    """Return the last docstring, or `top`, with the entries and the `shared` sections of the others."""
+    """Return the last docstring, or `top`, with the entries and `shared` sections of the others added."""
     sections: dict[str, str] = {}
     entries: dict[str, dict[str, str]] = {"Parameters": {}, "Attributes": {}}
     head, present = "", {}

@@ -220,8 +220,7 @@ class FactorGraph:
         return np.concatenate([[0], np.cumsum(counts)]), read_only(factors[order])
 
     def energy(self, labelling: Any) -> float:
-        """Return E(labelling), the exact sum of its terms, rounded once; +inf if a hard constraint is
-        violated.
+        """Return E(labelling), the exact sum of its terms, rounded once; +inf if it is forbidden.
 
         Parameters
         ----------

@@ -28,8 +28,7 @@ Parts = Iterator[tuple[float, Array]]
 
 _EPS = float(np.finfo(np.float64).eps)
 _BISECTIONS = 12
-"""Number of trial prices of states of earlier labellings, because they find the best price to some
-thousandths."""
+"""Trial prices of states of earlier labellings, because they find the best price to some thousandths."""
 _COUNTERS, _ITERATIONS = 2**18, 100
 """Largest number of entries of the tables that count differences, and of iterations on them, because more
 take many seconds."""
@@ -86,9 +85,7 @@ class KBestResult:
 
 
 class _Found(NamedTuple):
-    """The best labelling of a set (None if none was found), a bound of the set, and the status of its
-    search.
-    """
+    """The best labelling found in a set, or None, a bound of the set, and the status of the search."""
 
     energy: float
     number: int

@@ -138,9 +138,7 @@ def _of_tree(model: FactorGraph, tree: CliqueTree) -> MinMarginals:
 
 
 def lower_bound(model: FactorGraph, tree: CliqueTree, above: float) -> float:
-    """Return a lower bound of an energy that a tree has computed in floating point; `above` is its
-    constant.
-    """
+    """Return a lower bound of an energy that a tree computed in floating point; `above` is its constant."""
     error = _EPS * (model.n_variables + model.n_factors + 8)
     return math.nextafter(tree.constant + above * (1.0 - error), -math.inf) if above < math.inf else above
 
@@ -194,9 +192,7 @@ def lower_bounds(result: MAPResult, ceiling: float, deadline: float) -> Array:
 
 
 def changed_energies(model: FactorGraph, labelling: Array | None) -> Array:
-    """Return upper bounds: energies of the labellings that differ from the given one in at most one
-    variable.
-    """
+    """Return upper bounds: energies of the labellings that differ from this one in at most one variable."""
     if labelling is None:
         return np.full(model.unaries.size, np.inf)
     own = model.unary_starts[:-1] + labelling

@@ -27,9 +27,9 @@ class LogPartitionBound:
     Attributes
     ----------
     value : float
-        The mean of `samples`, an unbiased estimate of a number that is at least the logarithm. The mean
-        itself may be smaller; see `standard_error`. inf if there is no sample, -inf if no labelling has
-        finite energy.
+        The mean of `samples`, an unbiased estimate of an upper bound of the logarithm. The estimate itself
+        may be smaller than the logarithm; see `standard_error`. inf if there is no sample, -inf if no
+        labelling has finite energy.
     standard_error : float
         The standard deviation of the mean, estimated from the samples; inf if there are less than two.
     samples : ndarray of shape (m,)

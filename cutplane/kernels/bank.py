@@ -23,11 +23,9 @@ _SMALL = 1 << 22
 """Number of entries of a matrix up to which symmetry is checked for all, because reading them is cheap;
 larger matrices are sampled."""
 _SAMPLE = 1000
-"""Number of pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong
-pairs."""
+"""Pairs of entries in the sample, because a matrix that is not symmetric usually has many wrong pairs."""
 _WHOLE = 128
-"""Number of rows of a matrix up to which its whole spectrum is tested, because the test then needs little
-memory."""
+"""Rows of a matrix up to which its whole spectrum is tested, because the test then needs little memory."""
 
 BankParts = tuple[FactoredKernels, SymmetricMatrices]
 """The kernels stored as factors, and the kernels stored as matrices."""

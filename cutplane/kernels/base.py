@@ -22,8 +22,7 @@ _FEW = 100
 a product of this length costs as much as one exponential."""
 
 _TILE = 64
-"""Number of rows of a diagonal block, because whole blocks are computed although only their diagonals are
-needed."""
+"""Rows of a diagonal block, because whole blocks are computed although only their diagonals are needed."""
 
 Features = int | tuple[int, ...] | None
 
@@ -304,9 +303,7 @@ class FunctionKernel(Kernel):
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """Convert a kernel, "precomputed" or a function to a kernel; raise `InvalidInputError` for anything
-    else.
-    """
+    """Convert a kernel, "precomputed" or a function to a kernel, or raise `InvalidInputError`."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str) and kernel == "precomputed":
@@ -321,9 +318,7 @@ def as_kernel(kernel: Any) -> Kernel:
 
 
 def as_features(features: Any) -> Features:
-    """Return None, a column number or a tuple of different ones; raise `InvalidInputError` for anything
-    else.
-    """
+    """Return None, a column number or a tuple of different ones, or raise `InvalidInputError`."""
     if features is None:
         return None
     single = _is_index(features)

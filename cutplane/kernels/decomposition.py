@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.risk import KernelRisk
 
 _SLICE = 40_000_000
-"""Number of matrix entries read by the steps of one iteration, because this takes some hundredths of a
-second."""
+"""Matrix entries read by the steps of one iteration, because this takes some hundredths of a second."""
 _SHARE = 0.9
 """Fraction of the tolerance at which the steps stop, because the updated slopes have rounding errors."""
 

@@ -17,8 +17,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array
 
 _WHOLE = 512
-"""Number of rows up to which a matrix is tested as a whole, because factorising it takes some
-milliseconds."""
+"""Rows up to which a matrix is tested as a whole, because factorising it takes some milliseconds."""
 _BLOCKS, _BLOCK = 3, 128
 """Number of principal blocks tested in a larger matrix, and of their rows, because most indefinite kernels
 have an indefinite block of this size."""

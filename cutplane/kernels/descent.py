@@ -22,11 +22,9 @@ rounding errors are as large."""
 _FLOOR = 1e-12
 """Least curvature relative to the diagonal, because the rounding error of a zero curvature is as large."""
 _SLICE = 40_000_000
-"""Number of matrix entries read between two tests of the gap, because this takes some hundredths of a
-second."""
+"""Matrix entries read between two tests of the gap, because this takes some hundredths of a second."""
 _MOST_STEPS = 10_000_000
-"""Largest number of steps, plus 1000 for each example, because a problem that needs more is too
-ill-conditioned."""
+"""Most steps, plus 1000 for each example, because a problem that needs more is too ill-conditioned."""
 _BURST_OVERHEAD, _NEWTON_OVERHEAD = 50_000, 150_000
 """Fixed cost of a call of `steps` and of a Newton step, because both have interpreted parts. The unit of all
 costs here is the time to read one number."""
@@ -57,13 +55,13 @@ this size."""
 _BALANCE = 1e-14
 """Error of a sum, relative to its terms, that is accepted, because sums have rounding errors."""
 _CORRECTIONS = 4
-"""Largest number of corrections of a shift, because each is exact up to rounding."""
+"""Most corrections of a shift, because the first one is already exact up to rounding."""
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
 
 class Descent:
-    """The state of a solve: a, g = linear - ridge c - K c with c the sum of the groups of a, and the gap.
+    """The state of a solve: a with the sum c of its groups, g = linear - ridge c - K c, and the gap.
 
     With a single group of coefficients, two techniques save time. While rows of K are missing, steps change
     only a working set that grows (`grow`). Coefficients that stay at a bound are ignored for a while
@@ -166,8 +164,7 @@ class Descent:
                 return
 
     def grow(self, accuracy: float) -> None:
-        """Compute rows of K for a growing working set, with inaccurate steps in between, until the gap is
-        small.
+        """Compute rows of K for a growing working set, and do inaccurate steps, until the gap is small.
 
         In each round, the coefficients without a row that violate the optimality conditions most join the
         working set: half of them should rise, half should fall [1]_. Then steps change the coefficients of
@@ -304,9 +301,7 @@ class Descent:
         set_all_slopes(self.a, form.tube, form.lower, form.upper, self.rise, self.fall)
 
     def steps(self, most: int, tolerance: float = 0.0) -> tuple[float, bool]:
-        """Do at most `most` steps; return the decrease of the dual, and whether violations are in
-        tolerance.
-        """
+        """Do at most `most` steps; return the decrease of the dual, and whether violations are small."""
         form, rows = self.form, self.rows
         steps = pair_steps if form.sums else single_steps
         total, remaining = 0.0, most
@@ -435,12 +430,11 @@ class Descent:
 
 
 def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> Array:
-    """Return the indices of the coefficients that a step may change, for example all strictly within their
-    bounds.
+    """Return the indices of the coefficients that a step may change, for example all inside their bounds.
 
     With an intercept, a step raises one coefficient and lowers another, and helps if the first gains more
-    than the second costs. The other coefficients have no partner for such a step, as long as no violation of
-    the optimality conditions grows. This is a heuristic, because violations may grow.
+    than the second costs. The other coefficients have no partner for such a step. Omitting them is a
+    heuristic, because they may get a partner when the violations of the optimality conditions grow.
 
     References
     ----------
@@ -457,7 +451,8 @@ def active_coordinates(g: Array, rise: Array, fall: Array, intercept: bool) -> A
 def worth_leaving_out(active: int, m: int, spent: float) -> bool:
     """Return whether steps on the active coefficients alone would have saved more time than their overhead.
 
-    The overhead is a copy of their part of the matrix, and afterwards the slopes of the other coefficients.
+    The overhead consists of copying their part of the matrix, and of computing the slopes of the other
+    coefficients at the end.
     """
     saved = spent * (1.0 - active / m)
     return 2 <= active <= _LARGEST_PART * m and saved >= _OVERHEAD + _COPY * active * m
@@ -499,8 +494,7 @@ def newton_direction(H: Array, rates: Array, E: Array) -> Array | None:
 
 
 def within(a: Array, low: Array, high: Array, groups: Array, like: Array) -> Array | None:
-    """Add one number to each group of a and clip the result, so that each group has the same sum as in
-    `like`.
+    """Add one number to each group of a and clip the result, so that each group has its sum in `like`.
 
     Each column of `groups` is the mask of a group. Return None if there is no such point up to rounding.
     """

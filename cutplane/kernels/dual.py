@@ -81,9 +81,7 @@ class DualForm:
         return float(total + self.tube * np.abs(a).sum() if self.tube else total)
 
     def maximisers(self, residuals: Array) -> Array:
-        """Return the a that attain the maxima in the losses, -C_i times a slope, with residuals = linear -
-        t.
-        """
+        """Return the a that attain the maxima in the losses, -C_i times a slope; residuals = linear - t."""
         beyond = np.sign(residuals) * np.maximum(0.0, np.abs(residuals) - self.tube)
         if self.curved:
             return np.clip(beyond / self.ridge, self.lower, self.upper)

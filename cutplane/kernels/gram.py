@@ -20,10 +20,9 @@ from cutplane.runtime.threads import run_chunks
 _TILE = 1 << 17
 """Number of entries of a block, because a block then stays in the second-level cache."""
 _STREAM = 256
-"""Number of rows computed at a time for a product, because so many reach full speed and need little
-memory."""
+"""Rows computed at a time for a product, because so many reach full speed and need little memory."""
 _REMEMBERED = 4
-"""Number of stored products, because a step needs the products of both end points and of two slopes."""
+"""Stored products, because a step uses the products of two points and of two slopes."""
 _DIGITS = 1e-13
 """Relative difference up to which a vector counts as a multiple of another, because rounding errors of
 products have this size."""
@@ -170,7 +169,7 @@ class Gram(BlockSource):
         return out
 
     def block(self, rows: Array, columns: Array) -> Array:
-        """Return a new array with the given rows and columns, which may differ."""
+        """Return a new array with the given rows and columns, which may be different sets."""
         cache = self.cache
         if self._given is None and self.dtype != np.float64:
             return self.kernel.cross(self.X[rows], self.kernel.select(self.X, columns))
@@ -247,7 +246,7 @@ class Gram(BlockSource):
 
 
 def _ratio(a: Array, b: Array, digits: float) -> float | None:
-    """Return the t with a = t b up to a relative error of the largest entry; None if there is none."""
+    """Return the t with a = t b, up to errors relative to the largest entry; None if there is none."""
     peak = int(np.abs(b).argmax())
     if b[peak] == 0.0:
         return None

@@ -38,9 +38,7 @@ class Slab:
 
 @dataclass(frozen=True, eq=False)
 class FactoredKernels:
-    """The kernels with a factor, K_k = F_k F_k', among n kernels; the passes treat the other kernels as
-    zero.
-    """
+    """The kernels with a factor, K_k = F_k F_k', among n kernels; passes treat the others as zero."""
 
     m: int
     n_kernels: int
@@ -183,9 +181,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KeptPanels:
-    """A matrix stored as panels, which have little more entries than its lower triangle; keys are first
-    rows.
-    """
+    """A matrix stored as panels, little more than its lower triangle; the keys are their first rows."""
 
     panels: dict[int, Array]
 

@@ -135,9 +135,7 @@ class SquaredNorm(Regularizer):
     def conjugate_minimiser(
         self, v: Array, feasible_set: FeasibleSet, budget: float = math.inf
     ) -> Minimum | None:
-        """Return the minimum of g(x) + <v, x> over the whole space; -inf unless a p with v = (K p, 0) is
-        found.
-        """
+        """Return the minimum of g(x) + <v, x> over all x; -inf unless a p with v = (K p, 0) is found."""
         if self.lam == 0.0:
             return minimise_linear(v, feasible_set)
         if not is_whole_space(feasible_set, v.shape[0]):

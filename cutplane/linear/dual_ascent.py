@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cutplane.linear.predictor import LinearPredictor, Regularized
 
 SEED = 0x9E3779B97F4A7C15
-"""Seed of random orders, with as many ones as zeros because the generator then starts well."""
+"""Seed of random orders, because xorshift needs a seed with many ones."""
 _GROWTH = 1.5
 """Largest growth of the number of epochs until the next gap check, because the last rate may be wrong."""
 _BEYOND = 1.2

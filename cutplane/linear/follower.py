@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _PASSES = 30.0
 """Number of passes over the data that a Gram matrix may cost, because a path has many weights."""
 _LONGEST = 10.0
-"""Number of usual solves that Newton steps at one weight may cost, because other methods are faster beyond
-it."""
+"""Usual solves that Newton steps at one weight may cost, because other methods are faster beyond it."""
 
 
 class LinearFollower:
@@ -79,9 +78,7 @@ class LinearFollower:
 
 
 class NewtonFollower:
-    """Newton steps of the method of multipliers from weight to weight, with the last point and
-    multipliers.
-    """
+    """Newton steps of the method of multipliers from weight to weight, from the last point."""
 
     def __init__(self, problem: Declaration, x0: Array | None = None):
         form: Any = regularized(problem)

@@ -48,8 +48,7 @@ _USUAL_EPOCHS = 20
 """Number of epochs with sparse or few examples, because they share few features and the theory is then too
 pessimistic."""
 _MOST_FEATURES = 2000
-"""Largest number of features of a Newton step, because factoring a Hessian of 32 MB takes about half a
-second."""
+"""Most features of a Newton step, because factoring a Hessian of 32 MB takes about half a second."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_IF_SMOOTH = 0.1, 12, 4
 """Share of examples near a kink, and Newton steps for a gap of 1e-3, with and without kinks, because the
 model is exact only without kinks."""
@@ -174,9 +173,7 @@ class CoordinateAscent(Method):
         return USUAL_FALL / (epochs * epoch + iterations * cost_of_pass(form.size))
 
     def start(self, run: Run) -> Batches:
-        """Return the state before the first epoch, from the multipliers of the last dual cut if there is
-        one.
-        """
+        """Return the state before the first epoch, from the multipliers of the last dual cut, if any."""
         from cutplane.linear.dual_ascent import Batches
 
         return Batches(require_regularized(run.problem, self.name), run)
@@ -411,9 +408,7 @@ def has_bends(risk: LinearPredictor) -> bool:
 
 
 def newton_suits(risk: LinearPredictor) -> bool:
-    """Tell whether Newton steps suit a risk, with a second derivative, one block, few features, cheap
-    rows.
-    """
+    """Tell whether Newton steps suit a risk: second derivative, one block, few features, cheap rows."""
     rows = risk.X.format == "csr" if sparse.issparse(risk.X) else risk.data.cheap_rows
     return has_bends(risk) and risk.X.shape[1] <= _MOST_FEATURES and bool(rows)
 

@@ -126,9 +126,7 @@ class MultiplierMethod:
         return None if failed or not np.isfinite(step).all() else step
 
     def step_length(self, x: Array, step: Array, z0: Array, z1: Array) -> float:
-        """Return an almost best t along x + t step, with predictions z0 + t (z1 - z0); 0 if none is
-        better.
-        """
+        """Return a nearly best t along x + t step, with predictions z0 + t (z1 - z0); 0 if none is better."""
         weighted = self.quadratic.weights * step
         rise, bend = float(weighted @ (x - self.quadratic.centre)), float(weighted @ step)
         losses = self._examples.along(z0, z1)
@@ -217,8 +215,7 @@ class MultiplierMethod:
 
 
 def _zero(along: Callable[[float], tuple[float, float]], start: float, t: float, enough: float) -> float:
-    """Return an approximate zero of an increasing function with value `start` < 0 at 0: it is at most
-    `enough`.
+    """Return a t > 0 where an increasing function, negative at 0, is at most `enough` in absolute value.
 
     Newton steps start from t inside a bracket.
     """

@@ -246,7 +246,5 @@ def _seconds(rate: float) -> float:
 
 
 def _has_turns(method: Method) -> bool:
-    """Tell whether a method is a `Move`, without `isinstance`, which takes as long as a pass over few
-    data.
-    """
+    """Tell whether a method is a `Move`, without the slow `isinstance`."""
     return all(hasattr(method, name) for name in ("turn", "memory", "usual_rate"))

@@ -31,7 +31,7 @@ would hide the kinks."""
 _RANGE = 30
 """Largest absolute exponent of 4 in the first mu, because 4^-30 is below all digits."""
 _SHRINK = 0.5
-"""Factor of mu with new shifts, because the error decreases with both mu and better shifts."""
+"""Factor of mu when the shifts change, because better shifts allow less smoothing."""
 _FINEST = 4.0**-60
 """Least smoothing relative to the targets, because less changes no digit even of data of size 1e-20."""
 

@@ -122,8 +122,7 @@ def _solve(A, b):
 
 @routine(fastmath=SUMS)
 def _extrapolate(xs, rs, starts, x, terms, d, r, value):
-    """Replace x by the affine combination of the iterates with the shortest step, if the model is lower
-    there.
+    """Step to the affine combination of the iterates with the shortest step, if the model is lower there.
 
     This is Anderson acceleration, reference [2] of `CoordinateDescent`. Return the value of the model.
     """

@@ -49,9 +49,7 @@ class Terms:
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Costs, weights, centre, low and high, read-only because numba compiles routines again for writable
-        arrays.
-        """
+        """Costs, weights, centre, low and high, read-only so that numba compiles routines only once."""
         costs, weights, centre = map(read_only, (self.costs, self.weights, self.centre))
         return costs, weights, centre, read_only(self.low), read_only(self.high)
 
@@ -165,9 +163,7 @@ class Terms:
 
 
 def _strongest(pulls: Array) -> Array:
-    """Return all blocks with an infinite pull, then the blocks with the largest pulls, in decreasing
-    order.
-    """
+    """Return all blocks with an infinite pull, then those with the largest pulls, in decreasing order."""
     size = max(_GROWTH * np.count_nonzero(pulls == np.inf), pulls.size // _PART, _FEW)
     which = np.argpartition(-pulls, size)[:size] if size < pulls.size else np.arange(pulls.size)
     return which[np.argsort(-pulls[which], kind="stable")]

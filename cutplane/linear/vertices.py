@@ -39,8 +39,7 @@ rounded sum."""
 _PIVOT = 1e-9
 """Smallest pivot, relative to the direction, because smaller ones are rounding errors."""
 _STILL = 1e-11
-"""Change of a prediction, relative to the largest change, that counts as zero, because it is a rounded
-sum."""
+"""Change of a prediction, relative to the largest one, that counts as zero, because it is a rounded sum."""
 _PER_COORDINATE = 0.3
 """Weight of the violation of a coordinate relative to the violation of an example; any value from 0.1 to 1 is
 good, because the number of steps hardly depends on it."""

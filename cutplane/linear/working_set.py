@@ -37,8 +37,8 @@ because it fails sooner."""
 _ROUGH = 0.1
 """Share of the first sweep's decrease at which sweeps may end, because the model is not the risk."""
 _SHARP, _SHARPER = 0.1, 10
-"""Decrease by a sweep as a share of the gap to reach, because this usually closes it; and the factor by which
-it shrinks."""
+"""Decrease by a sweep, as a share of the gap to reach, at which sweeps end, because this usually closes the
+gap; and the largest number of repetitions with smaller shares."""
 _ABOVE = 1.0 + 1e-10
 """Factor of the largest eigenvalue, because it is computed with a rounding error."""
 
@@ -202,8 +202,7 @@ def search(
     slopes: Array,
     halvings: int,
 ) -> tuple[float, int]:
-    """Return the first of 1, 1/2, 1/4, ... that decreases the objective enough, or 0; and the number of
-    halvings.
+    """Return the first of 1, 1/2, 1/4, ... that decreases the objective enough, or 0, and its index.
 
     `move` is the change of the predictions z along the step of x; `slopes` are the slopes of the losses at x.
     """
@@ -250,9 +249,7 @@ def _to_kink(x: Array, step: Array, terms: Terms, bend: float) -> tuple[Array, b
 
 
 class Compressed:
-    """The factor L of the Gram matrix of all columns with bends d of the losses, for sweeps without
-    examples.
-    """
+    """The factor L of the Gram matrix of all columns, with bends d, for sweeps without examples."""
 
     def __init__(self, columns: DataColumns, d: Array):
         self._everywhere = np.arange(columns.which.size)

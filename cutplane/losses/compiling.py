@@ -29,8 +29,7 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import SUMS, date_by_callees, source_hash
 
 _TRIALS = 8
-"""Number of examples at which a compiled loss is compared with its methods, because eight usually have both
-labels."""
+"""Examples at which a compiled loss is compared with its methods, because eight usually have both labels."""
 _STEPS = 100
 """Largest number of steps of `dual_prox`, because a hundred halvings reduce 1e16 to 1e-14."""
 _CLOSE = 1e-8
@@ -48,9 +47,7 @@ class Compiled(NamedTuple):
     """The suffix of the names of the copies, which is the same in every process; None if there is none."""
 
     def loop(self, loop: Any) -> Callable[..., Any]:
-        """Return a compiled loop in which the patterns `dual_prox` and `is_settled` are those of this
-        loss.
-        """
+        """Return a compiled loop with `dual_prox` and `is_settled` of this loss in place of the patterns."""
         used = ((name, self.passes[name]) for name in ("dual_prox", "is_settled"))
         return loop if self.tag == "" else _loop(loop, self.tag, *used)
 
@@ -83,9 +80,7 @@ _agreeing: dict[Any, bool] = {}
 
 @cache
 def _copies(methods: tuple[Any, ...], fields: tuple[str, ...]) -> tuple[dict[str, Any], str | None]:
-    """Return copies of the patterns for these methods, and their tag; `fields` are the numbers that they
-    use.
-    """
+    """Return copies of the patterns for these methods, and their tag; `fields` are their numbers."""
     tag = _tag(methods, fields)
     given = {method.__name__: _scalar(method, fields) for method in methods}
     smooth = "second_derivative" in given

@@ -58,9 +58,7 @@ def exp(x):
 
 @njit(**INLINE)
 def log1p(x):
-    """Return ln(1 + x) for 0 <= x <= 1, as 2 artanh(x / (2 + x)); for large x by means of (1 + x) /
-    sqrt(2).
-    """
+    """Return ln(1 + x) for 0 <= x <= 1, as 2 artanh(x / (2 + x)); for large x by (1 + x) / sqrt(2)."""
     large = 1.0 * (x > _SQRT2 - 1.0)
     g = (x - large * (_SQRT2 - 1.0)) / (1.0 + large * (_SQRT2 - 1.0))
     f = g / (2.0 + g)

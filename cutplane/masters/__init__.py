@@ -1,6 +1,4 @@
-"""Masters, which solve the reduced problem: masters of the package, solvers of cvxpy, and masters of
-users.
-"""
+"""Masters, which solve the reduced problem: of the package, of cvxpy, and of users."""
 
 from cutplane.masters.base import (
     HALF_SPACE,

@@ -57,9 +57,7 @@ class Rows(Protocol):
 
     @property
     def slopes(self) -> Any:
-        """An ndarray or csr_array of shape (K, dim), float64; sparse only for masters with ``sparse =
-        True``.
-        """
+        """The slopes, shape (K, dim), float64; sparse only if the master has ``sparse = True``."""
         ...
 
     @property
@@ -128,7 +126,7 @@ class ReducedProblem:
 
     @cached_property
     def scale(self) -> float:
-        """The size of the numbers of the simple set; 0 if unknown."""
+        """The largest finite number that defines the simple set; 0 if unknown."""
         return scale_of(self.simple_set, self.dim, 0.0)
 
     @cached_property
@@ -138,7 +136,7 @@ class ReducedProblem:
 
     @cached_property
     def first_masters(self) -> dict[Any, Any]:
-        """The first candidates, by stabilisation and backend, as a cache."""
+        """A cache of the first candidates, by stabilisation and backend."""
         return {}
 
 
@@ -194,7 +192,7 @@ class Least(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, and the proofs of its dual point.
+    """The solution of min h(z) + g(x) over x in X0 subject to z = M x, with proofs from its dual point.
 
     The risk is f(x) = h(M x), where M is the map to its image if it has such a form, otherwise the identity.
 

@@ -1,6 +1,4 @@
-"""Small convex problems solved with a proof from their dual points: inner minima, projections,
-infeasibility.
-"""
+"""Small convex problems with proofs from their dual points: inner minima, projections, infeasibility."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ _FEASIBLE = 1e-4
 inaccurate solutions of feasible problems have smaller violations."""
 
 _STEP = 16
-"""Number of rows between two compilations of a dual form, because its matrix has one number per pair of
-rows."""
+"""Rows between two compilations of a dual form, because its matrix has one number per pair of rows."""
 
 _solver: Any = clarabel
 

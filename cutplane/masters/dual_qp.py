@@ -227,9 +227,7 @@ class DualQP:
 
     @property
     def ray(self) -> Array:
-        """The last direction on the support; along it the problem is unbounded, if its status was
-        UNBOUNDED.
-        """
+        """The last direction on the support; the problem is unbounded along it if the status says so."""
         return self._ray[: self._n_free]
 
     # -------------------------------------------------------------- read out

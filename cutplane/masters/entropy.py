@@ -31,10 +31,9 @@ no other method follows."""
 _STAGE_ROUNDS = 15
 """Largest number of Newton steps in a stage of the path, few because the last stage gives a close start."""
 _STEPS = 4.0
-"""Ratio of successive weights on the path, because Newton's method converges from the solution of one to the
-next."""
+"""Ratio of successive weights on the path, because Newton's method then converges from the last solution."""
 _STAGE_GAP = 0.01
-"""Gap relative to the weight at which a stage ends, because x depends on the ratio of both."""
+"""Gap at which a stage ends, relative to its weight, because the error of x depends on gap / weight."""
 _EXACT = 1e-10
 """Relative gap at which a solve ends, because a smaller gap is not worth another step."""
 _CREDIBLE = 1e-8
@@ -45,8 +44,8 @@ _FAR = 100.0
 """Length of a step along a ray in units of lam, which is needed because the quadratic model has no maximiser
 along it."""
 _LONG = 1e3
-"""Size of a step above which A'a is computed again from the multipliers, because digits cancel: multipliers
-of cuts are at most 1."""
+"""Size of a step above which A'a is computed again from the multipliers, because large terms cancel in it:
+multipliers of cuts are at most 1."""
 _DRIFT = 1e-9
 """Distance from the simplices above which a step is corrected, because a smaller distance is a rounding
 error."""
@@ -243,9 +242,7 @@ class EntropyMaster:
         return gap
 
     def _means_and_gap(self, blocks: Array, heights: Array, slack: Array) -> tuple[Array, float]:
-        """Return each row's mean height of its block (0 for a half-space), and the gap, inf if x is cut
-        off.
-        """
+        """Return each row's mean height of its block (0 for a half-space), and the gap, inf outside."""
         weighted = self._a * heights
         cuts = blocks != HALF_SPACE
         means = np.bincount(blocks[cuts], weighted[cuts], minlength=self._n_blocks)
@@ -424,9 +421,7 @@ class SmoothedLP:
         return None
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
-        """Solve; `accuracy` is a tenth of the allowed error of the optimal value, or 0 for an exact
-        solution.
-        """
+        """Solve; `accuracy` is a tenth of the allowed error of the optimal value, or 0 to be exact."""
         size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the first may be flat
         if _COST * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
             lam = 2.0 ** math.floor(math.log2(_COST * accuracy / self._entropy))

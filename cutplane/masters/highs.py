@@ -27,8 +27,7 @@ DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 """Values of the option `simplex_strategy`, because HiGHS takes numbers for it."""
 
 _FEW_VARIABLES = 100
-"""Largest number of variables with which cuts are columns, because these were faster in runs of cutting
-planes."""
+"""Most variables with which cuts are columns, because these were faster in runs of cutting planes."""
 _TIGHT, _LOOSE = 1e-9, 1e-7
 """Tolerances of the first attempts and of the last one, because 1e-7 is the default of HiGHS and 1e-9 is more
 exact."""

@@ -30,8 +30,7 @@ _SIZES = 1.0, 2.0**20
 lowers the bound by this times the range of a variable. The second size is used if the first is not enough,
 because it makes these errors as small as rounding."""
 _KEPT = 30
-"""Number of solutions that are kept, because comparing v with them costs a hundredth of a linear
-programme."""
+"""Solutions that are kept, because comparing v with them costs a hundredth of a linear programme."""
 
 
 class SolvedMinimum:
@@ -105,9 +104,7 @@ class SolvedMinimum:
         return minimum if minimum.value > -math.inf else self._over_one_part(v, budget)
 
     def _over_one_part(self, v: Array, budget: float) -> Minimum:
-        """Return the largest minimum over a single part of an intersection, as a bound if cone solvers
-        fail.
-        """
+        """Return the largest minimum over one part of an intersection, as a bound if cone solvers fail."""
         conjugate = ability(self.regularizer, Capability.CONJUGATE)
         parts = self.simple_set.simple if isinstance(self.simple_set, Intersection) and conjugate else ()
         minima = (conjugate(v, part, budget) for part in parts)  # pyright: ignore[reportOptionalCall]

@@ -19,9 +19,7 @@ from cutplane.regularizers.separable import L1
 
 
 class _SimplePart(NamedTuple):
-    """g(x) over X0, as the minimum over u = (x, auxiliaries) of constant + cost'u + 1/2 u'Hu subject to
-    linear rows.
-    """
+    """g(x) over X0: the minimum over u = (x, auxiliaries) of constant + cost'u + 1/2 x'Hx on linear rows."""
 
     linear: LinearForm
     H: Any
@@ -29,8 +27,7 @@ class _SimplePart(NamedTuple):
 
 
 def solve_programme(risk: Any, reduced: ReducedProblem) -> Whole | None:
-    """Solve min f(x) + g(x) over x in X0 by Clarabel; None if the problem is not a quadratic programme or
-    Clarabel fails.
+    """Solve min f(x) + g(x) over x in X0 by Clarabel; None if it is not a QP or Clarabel fails.
 
     The risk needs a `ProgrammeForm`, X0 a linear form, and g a linear form, a separable form or a Hessian.
     The cut of the risk is computed from the multipliers of its rows by its conjugates, and the bound of g
@@ -71,9 +68,7 @@ def _simple_part(reduced: ReducedProblem) -> _SimplePart | None:
 
 
 def _with_corner(H: Any, curvatures: Array, size: int) -> Any:
-    """Return the upper triangle of the matrix with H as its upper left block and `curvatures` on the rest of
-    the diagonal.
-    """
+    """Return the upper triangle of a matrix: H is its corner, `curvatures` the rest of its diagonal."""
     corner, bent = sparse.coo_array(sparse.triu(H)), np.flatnonzero(curvatures)
     rows, columns = (np.concatenate([places, bent]) for places in (corner.row, corner.col))
     data = np.concatenate([corner.data, curvatures[bent]])

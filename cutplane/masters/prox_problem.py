@@ -18,8 +18,7 @@ from cutplane.runtime.compiling import SUMS, routine
 from cutplane.runtime.deadline import check_time
 
 _REFINEMENTS = 50
-"""Largest number of solves from exact gradients, because each one adds correct digits and two or three
-usually suffice."""
+"""Most solves from exact gradients, because each one adds correct digits and two or three usually suffice."""
 _EXACT = 1e-13
 """Relative gap at which a solve ends, because rounding errors have this size."""
 _ROUNDING = 1e-12
@@ -35,8 +34,8 @@ _FAR = 1e3
 """The half-spaces are infeasible if they have no common point within this multiple of their largest distance,
 because rounding errors hide a common point farther away."""
 _KEPT = 2**15
-"""Number of entries of the rows above which their products with x are kept, because comparing x with the last
-x is then cheaper."""
+"""Entries of the rows above which their products with x are kept for the next call with the same x, because
+comparing two x is then cheaper."""
 _ROUNDS = 15
 """Newton steps from the last active bounds, because two or three usually suffice."""
 _LAST_ROUNDS = 60
@@ -171,9 +170,7 @@ class ProxProblem:
         return Answer(MasterStatus.SOLVED, x, v=v)
 
     def outside(self, rows: Rows, x: Array, tolerance: float) -> bool:
-        """Tell whether x violates a half-space or an equation by more than `tolerance` times the size of its
-        terms.
-        """
+        """Tell whether x violates a half-space or an equation by more than `tolerance` times its terms."""
         if not self.dual.constraints.size:
             return False
         excess = violations(rows.blocks, products(rows.slopes, x) + rows.offsets)
@@ -195,9 +192,7 @@ class ProxProblem:
         return active_set.STALLED, gap, x
 
     def _infeasible(self, rows: Rows, q: Array) -> Answer:
-        """Check that the combination of the half-spaces by the ray excludes every point within a long
-        distance.
-        """
+        """Check that the half-spaces, combined by the ray, exclude all points within a long distance."""
         dual = self.dual
         free = dual.support
         ray = np.zeros(dual.count)
@@ -335,9 +330,7 @@ class BoundedProblem(ProxProblem):
         return self.minimise_from(rows, anchor, products(rows.slopes, anchor) + rows.offsets, t, accuracy)
 
     def _is_solution(self, rows: Rows, x: Array, accuracy: float, at_the_end: bool) -> bool:
-        """Tell whether x is feasible and its gap within the accuracy or rounding errors; tolerances are
-        larger `at_the_end`.
-        """
+        """Tell whether x is feasible with a small gap; tolerances are larger `at_the_end`."""
         a, offsets = np.abs(self.dual.multipliers), np.abs(rows.offsets)
         heights = products(rows.slopes, x) + rows.offsets
         gap = abs(self.dual.model(heights) - float(self.dual.multipliers @ heights))

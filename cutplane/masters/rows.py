@@ -18,16 +18,14 @@ _ROUNDING = 1e-14
 """Least unit of slopes relative to the offsets, because smaller slopes are below the rounding errors of
 offsets."""
 _LONG = 1000
-"""Number of columns above which only the nonzero ones are gathered, because gathering is not faster for
-fewer."""
+"""Columns above which only the nonzero ones are gathered, because gathering is not faster for fewer."""
 _SPARSE = 8
 """Ratio of all columns to gathered ones above which gathering is faster, because gathering a column takes
 about as long as reading eight in order."""
 
 
 class Sides(NamedTuple):
-    """A linear form as A u <= b: first equations, then negated lower sides (with `signs` -1), then upper
-    sides.
+    """A linear form as A u <= b: first equations, then negated lower sides (`signs` -1), then upper sides.
 
     `rows` is the row of the form for each side; the number of rows plus j stands for a bound of u_j.
     """

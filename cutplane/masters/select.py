@@ -44,7 +44,8 @@ class Backend:
         ``"highs"`` (HiGHS for linear programmes, as one updated model; its solver of quadratic programmes is
         not used), ``"smoothed_lp"`` (Newton's method for linear programmes over a large capped simplex),
         ``"entropy_dual"`` (Newton's method for an entropy over a box or a simplex), ``"clarabel"`` (any cone
-        programme), or another of ``cvxpy.installed_solvers()``, called through cvxpy; upper or lower case.
+        programme), or another of ``cvxpy.installed_solvers()``, called through cvxpy. Upper and lower case
+        are equivalent.
     options : dict, optional
         Options of Clarabel or the cvxpy solver (``max_iter``, ``eps_abs``, ...); the other masters have none.
 
@@ -70,7 +71,7 @@ class Backend:
 
     @property
     def solver(self) -> str | None:
-        """The chosen cvxpy solver; also "highs", for problems that the package's HiGHS master refuses."""
+        """The chosen cvxpy solver, or "highs" as a solver of cvxpy if the package's HiGHS master refuses."""
         return None if self.name == "auto" or (self.name in _OWN and self.name != "highs") else self.name
 
     @property
@@ -91,7 +92,7 @@ class OwnMaster(Backend):
 
     @property
     def solver(self) -> None:
-        """Always None, because the master is no solver of cvxpy."""
+        """Always None, because a user's master is not a solver of cvxpy."""
         return
 
     @property
@@ -167,8 +168,7 @@ def _name_of(kind: Any) -> str:
 class Candidate:
     """A master that accepts a kind of reduced problem, not yet built.
 
-    If `exact`, its answers are exact up to rounding, so that no other master can make progress if it does
-    not.
+    If `exact`, its answers are exact up to rounding, so that another master would not give a better answer.
     """
 
     name: str

@@ -34,8 +34,7 @@ _MANY = 2000
 """Largest number of rows of a set, because their Gram matrix takes 32 MB."""
 
 _ROUNDS = 100
-"""Largest number of steps of a level search, because so many bisections reduce a ratio of 1e30 to the last
-digit."""
+"""Most steps of a level search, because so many bisections reduce a ratio of 1e30 to the last digit."""
 _PATIENCE = 10
 """Number of Newton steps from below after which a lower end of the bracket is required, because steps without
 it may not end."""
@@ -55,8 +54,7 @@ _BRACKET = 4e-16
 """Relative width of a bracket at which a search ends, because its ends are then neighbouring floats."""
 
 _STEPS = 60
-"""Largest number of changes of the centre of unweighted coordinates, because a few suffice with a good
-stiffness."""
+"""Most changes of the centre of unweighted coordinates, because a few suffice with a good stiffness."""
 _STIFFNESS = 1e3
 """Stiffness: spread of the rows in the unweighted coordinates relative to the others, large because a small
 weight around the centre needs few steps."""
@@ -277,9 +275,7 @@ class UnweightedCoordinates:
         return Answer(MasterStatus.FAILED, message=message)
 
     def _holds_zero(self, rows: Rows, columns: Array) -> bool:
-        """Tell whether some multipliers give an aggregate slope of zero in the coordinates without a
-        weight.
-        """
+        """Tell whether some multipliers give an aggregate slope of 0 in the coordinates without weight."""
         zero = np.zeros(columns.shape[0])
         hull = DualQP(self._problem.dual.n_blocks)
         these = SimpleNamespace(slopes=columns, offsets=zero, blocks=rows.blocks, ids=rows.ids)

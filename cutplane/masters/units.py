@@ -50,9 +50,7 @@ def far_from_unit(size: float, unit: float) -> bool:
 
 @dataclass(frozen=True)
 class Unit:
-    """Scales a problem by x = size * u and f = height * phi, with powers of two, and scales solutions
-    back.
-    """
+    """Scales a problem by powers of two, x = size * u and f = height * phi, and scales solutions back."""
 
     size: float = 1.0
     height: float = 1.0

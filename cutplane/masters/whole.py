@@ -32,9 +32,7 @@ variables have errors of some thousand tolerances."""
 
 
 def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0.0) -> Whole:
-    """Solve the whole problem by a conic solver of cvxpy to a relative gap; 0 means the tightest
-    tolerance.
-    """
+    """Solve the whole problem by a conic solver of cvxpy to a relative gap; 0 is the tightest tolerance."""
     tolerance = min(max(_OF_GAP * gap, LAST_DIGITS), _COARSEST)
     forms: tuple[Any, Any] = reduced.regularizer, reduced.simple_set
     regularizer, simple_set = forms
@@ -60,9 +58,7 @@ def solve_whole(risk: Any, reduced: ReducedProblem, backend: str, gap: float = 0
 
 
 def image_form(risk: Any, x: Any) -> ImageForm:
-    """Return the image of a risk as a cvxpy expression; x itself if the cuts of the risk have no
-    multipliers.
-    """
+    """Return the image of a risk as a cvxpy expression; x itself if its cuts have no multipliers."""
     kinds = Capability.DUAL_CUT, Capability.IMAGE_FORM
     if all(offers(risk, kind) for kind in kinds):
         return risk.cvxpy_image_form(x)
@@ -132,8 +128,7 @@ def _risk_side(
 
 
 class Conjugate:
-    """slope -> the offset of the highest cut of a risk over X0 with this slope, which is min f(u) - <slope,
-    u>.
+    """slope -> the offset of the highest cut of a risk over X0 with this slope, min f(u) - <slope, u>.
 
     The offset is certified by the dual point of a conic solve; it is -inf if this fails. The problem is
     solved in u / unit, where solutions and slopes have a size of about 1, if their sizes are given. The slope

@@ -27,8 +27,8 @@ _NOISE = 2e-14
 _FLATTEST = 1e-12
 """First L if the gradient is zero, because L must be positive."""
 _SPACING = 20
-"""Inverse of the share of new cuts after which the bound of the mean is computed again, because its cost
-grows with their number."""
+"""The bound of the mean is computed again when 1 / _SPACING of its cuts are new, because its cost grows with
+their number."""
 
 
 class CutMean:

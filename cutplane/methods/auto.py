@@ -94,12 +94,10 @@ CANDIDATES: tuple[Method, ...] = (
 )
 """The candidates of "auto"; if estimates are equal, the first one is chosen."""
 _MOST, _ALIKE = 4, 2
-"""Largest number of methods in a race, and of methods of one kind, because each takes time from the best
-one."""
+"""Most methods in a race, and most of one kind, because each takes time from the best one."""
 _QUICK = 1.5e-3
-"""Seconds of the best estimate, per computed estimate, below which the other estimates are postponed until
-the method has used its promised time, because an estimate takes a tenth of a millisecond, and more if it
-needs cvxpy."""
+"""Estimated seconds of the best method, per estimate computed, below which the other methods are estimated
+only after its promised time, because an estimate takes a tenth of a millisecond, or more with cvxpy."""
 
 
 class Auto(Race):

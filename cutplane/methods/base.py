@@ -157,8 +157,7 @@ class Estimate(NamedTuple):
 
 
 class Method(ABC):
-    """A frozen dataclass of parameters, with methods that check requirements, start a run and do an
-    iteration.
+    """A frozen dataclass of parameters; its methods check requirements, start a run and do an iteration.
 
     The driver, and not the method, has the loop, the stopping tests, the clock and the log.
 

@@ -53,8 +53,7 @@ class BlockAscent(Protocol):
         ...
 
     def advance(self) -> float:
-        """Visit every example once with its decoder, then the cache as long as this is faster; return an
-        estimated gap.
+        """Visit every example with its decoder, then with the cache while it pays; return an estimated gap.
 
         The estimate is the sum of the gaps of the examples, each at the time of its visit.
         """

@@ -123,8 +123,7 @@ def stable_rounds(problem: Declaration) -> float:
 
 
 def vertex_rounds(problem: Declaration) -> float:
-    """Return the expected iterations of a method that evaluates minimisers of the model, fitted to the same
-    problems.
+    """Return the expected iterations of a method of model minimisers, fitted to the same problems.
 
     If the set is given only by oracles, it may be round, so that vertices of its outer approximations are far
     from it for any number of rounds: the result is inf. Exceptions are a linear risk over a set that also has

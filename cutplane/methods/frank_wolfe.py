@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from cutplane.engine.run import Run
 
 _STEPS = 1000.0
-"""Number of steps to a gap of 1e-3 of the first gap, because the gap is proportional to the inverse
-number."""
+"""Expected number of steps to reduce the gap to 1e-3 of its first value, because the gap is proportional to 1
+/ steps."""
 _FLAT = 0.1
 """Share of the first slope at which a search by calls of the oracle ends, because a new direction is then
 better."""
 _HALVINGS = 60
-"""Largest number of halvings of a step to a point of infinite risk, because x then changes by less than its
-last digits."""
+"""Most halvings of a step to a point of infinite risk, because a shorter step changes x only in its last
+digits."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
 """Largest number of pairwise steps over the atoms in an iteration, and the share of the gap over X at which
 they end, because a smaller gap over the hull would not improve the next atom."""
@@ -44,8 +44,8 @@ _ACCURACY = 1e-3
 """Error of an on-demand risk relative to the gap, or to the objective, because steps need no smaller
 error."""
 _SELDOM = 10
-"""Number of iterations after which the bound of all cuts is computed only in every second iteration; after
-twice as many in every third one, and so on, because its cost grows with the number of cuts."""
+"""In iterations 10 k to 10 k + 9, the bound of all cuts is computed in every (k + 1)-th one, because its cost
+grows with the number of cuts."""
 _FLAT_ON_FACE = 0.5
 """Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
 and the next direction is then better than the current one."""
@@ -60,9 +60,10 @@ class Correction(Protocol):
     """An object that computes better weights for the atoms than a Frank-Wolfe step."""
 
     def correct(self, atoms: Array, weights: Array, run: Run) -> Array | tuple[Array, Array] | None:
-        """Return other weights of shape (K,), nonnegative and of sum 1, or None to change nothing. Or return
-        a pair of further points of the feasible set, shape (J, dim), that are not among the atoms, and the
-        weights of all points, shape (K + J,).
+        """Return other weights, shape (K,), nonnegative and of sum 1, or None to change nothing.
+
+        To add atoms, return a pair: further points of the feasible set, shape (J, dim), that are not among
+        the atoms, and the weights of all, shape (K + J,).
 
         Parameters
         ----------
@@ -239,8 +240,8 @@ class FrankWolfe(Method):
 
     Notes
     -----
-    The first atom is the starting point. ``method_state`` of the loop that ``iterate`` returns has the atoms
-    and the weights of the current point and, as ``best``, of the best one.
+    The first atom is the starting point. The attribute ``method_state`` of the object that ``iterate``
+    returns has the atoms and the weights of the current point, and as ``best`` those of the best point.
 
     ``max_cuts=4`` saves memory, because only the last cut gives a bound, but a warm start then has fewer
     cuts. If ``minimise_linear`` misses the minimum, the bound is wrong by the difference. It must not return
@@ -298,11 +299,10 @@ class FrankWolfe(Method):
             require(problem.risk, Capability.CURVATURE, 'FrankWolfe("short")', remedy)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
-        """Return the estimate of a thousand steps, because the gap is proportional to the inverse number of
-        steps.
+        """Return the estimate of a thousand steps, because the gap is proportional to 1 / steps.
 
-        If the risk has kinks, the gap may not decrease, and the method is refused unless the set has no other
-        capability.
+        If the risk has kinks, the gap may not decrease. Then the method is refused, unless no other method
+        suits the set.
         """
         others = Capability.PROJECTION, Capability.LINEAR_FORM, Capability.CVXPY
         if not sizes(problem).smooth and any(offers(problem.simple_set, other) for other in others):
@@ -315,9 +315,7 @@ class FrankWolfe(Method):
         return FrankWolfeState(first, known, weights, Mixture(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
-        """Minimise the cut over the set for the bound, step towards the minimiser, and correct the
-        weights.
-        """
+        """Minimise the cut over the set for the bound, step towards the minimiser, correct the weights."""
         gradient, vertex, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("bound", state)
@@ -489,9 +487,7 @@ class ReducedGradient(Method):
         return run.anchor, 0
 
     def step(self, run: Run, state: tuple[Point, int]) -> Step:
-        """Compute the bound of the cut at the iterate; step from face to face, then search the last
-        segment.
-        """
+        """Compute the bound of the cut at the iterate; step over faces, then search the last segment."""
         accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
         point, count = state
         if run.exact:
@@ -517,9 +513,7 @@ class ReducedGradient(Method):
 
 
 class FacePath(NamedTuple):
-    """The piecewise linear path x(s) on which coordinates stop at 0, and one coordinate balances the
-    others.
-    """
+    """The piecewise linear path x(s): coordinates stop at 0, and one coordinate balances the others."""
 
     x: Array  # the start
     change: Array  # the speed of each coordinate as long as it is positive; 0 for the base
@@ -528,7 +522,7 @@ class FacePath(NamedTuple):
 
     @classmethod
     def against(cls, gradient: Array, x: Array) -> FacePath:
-        """Return the path against the reduced gradient, relative to the largest coordinate of x."""
+        """Return the path along the negative reduced gradient; the largest coordinate is the base."""
         base = int(np.argmax(x))
         change = gradient[base] - gradient
         noise = _CANCELLED * (np.abs(gradient) + abs(gradient[base]))

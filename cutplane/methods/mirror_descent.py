@@ -25,9 +25,7 @@ _TINY = 1e-300
 
 
 class Euclidean:
-    """Psi(x) = ||x||_2^2 / 2, which is 1-strongly convex in the l2 norm: steps are projected gradient
-    steps.
-    """
+    """Psi(x) = ||x||_2^2 / 2, 1-strongly convex in the l2 norm: steps are projected gradient steps."""
 
     capability = Capability.PROJECTION
     remedy = 'Use a set such as Simplex, Box or L2Ball, or MirrorDescent("entropy") on a Simplex.'

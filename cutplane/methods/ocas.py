@@ -27,8 +27,7 @@ at a kink, where rounding errors would determine the subgradient."""
 
 @dataclass(frozen=True)
 class OCAS(Method):
-    """BMRM with a line search from the best point to the minimiser of the model, and cuts near the best
-    point.
+    """BMRM with a line search from the best point to the model's minimiser, and cuts near the best point.
 
     ``w_b <- argmin F on the ray from w_b through w_t``; the next cut is at ``(1 - theta) w_b + theta w_t``
     [1]_. The search is exact if the risk is piecewise linear or quadratic, otherwise iterative. With a risk

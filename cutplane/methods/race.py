@@ -37,16 +37,16 @@ _GROWTH = 1.5
 """Ratio of the lengths of successive rounds, because a long solve then has few rounds, and at most a third of
 the time is wasted."""
 _CHARGED = 5.0
-"""Factor by which the charged time of an iteration may exceed its counted cost, because estimates are correct
-to a factor of two, and a loaded machine needs another one."""
+"""Largest ratio of the charged time of an iteration to its counted cost; about two times two, because
+estimates and loaded machines each vary by a factor of two."""
 _LEAST_FALL = 1.0
 """Least decrease of log(gap) that a method is expected to need, because it needs a step even for a tiny
 gap."""
 _MEMORY = 0.5
 """Weight of the previous rate, because the gap of cuts decreases in jumps."""
 _PATIENCE, _LAST = 5, 9
-"""Number of iterations without a change of bounds or model after which a method, and the last method, is
-stuck; the second is one less than ends a run, because the run's reason would not name the methods."""
+"""Iterations without a change of bounds or model after which a method, and the last method, is stuck; the
+latter is one less than for a run, because the run's reason would not name the methods."""
 
 
 @dataclass(eq=False)

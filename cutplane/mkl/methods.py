@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _MEMORY = 6
 """Number of updates used for the extrapolation, because older updates are not representative."""
 _REVIVED = 0.1
-"""Share of the vertex's weight that replaces a weight of 0, because the closed form would keep it at 0."""
+"""Share of the weight of the best single kernel that replaces a weight of 0, because the closed form keeps it
+at 0."""
 _LOWEST = 1e-150
 """Weight below which weights count as 0, because the product of two such weights underflows."""
 _FARTHEST = 10.0
@@ -34,7 +35,8 @@ _NOISE = 1e-13
 """Relative increase of the objective that counts as a rounding error, because it is a sum of rounded
 terms."""
 _FLAT = 1e-12
-"""Positive slope, relative to the largest slope, that counts as a rounding error, because slopes are sums."""
+"""Positive slope, relative to the largest slope, that counts as a rounding error, because slopes are sums of
+rounded terms."""
 
 
 class Update(NamedTuple):
@@ -137,7 +139,7 @@ class ClosedFormWeights(Method):
 
 
 def _searched(run: Run, point: Point, after: Array) -> Point:
-    """Return the point after the update, or a point between if the update increases the objective.
+    """Return the point after the update, or one on the segment to it if the objective would increase.
 
     A risk that is a minimum over w, as in the formula of `ClosedFormWeights`, always decreases.
     """
@@ -160,7 +162,7 @@ def _norm_of(run: Run) -> tuple[float, float]:
 
 
 def _closed_form(x: Array, forms: Array, p: float, vertex: Array) -> Array:
-    """Return the update up to a factor; for p > 1, a share of the vertex's weight replaces a weight of 0."""
+    """Return the update up to a factor; for p > 1, a share of the vertex's weight replaces weights of 0."""
     if math.isinf(p):
         return np.ones_like(x)
     if p > 1.0:

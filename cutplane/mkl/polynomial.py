@@ -429,8 +429,7 @@ class PolynomialMKLResult(BaseResult):
         return self.bases.predict(Z, list(self.weights), self._factors, self.coefficients)
 
     def polynomial(self) -> dict[tuple[int, ...], float]:
-        """Return the predictor as a polynomial, a mapping from multi-indices to the coefficients of
-        monomials.
+        """Return the predictor as a polynomial, a mapping from multi-indices to coefficients.
 
         Raises
         ------

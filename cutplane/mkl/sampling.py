@@ -269,9 +269,7 @@ class MirrorSteps:
         return True
 
     def estimate(self, a: Array) -> tuple[tuple[int, ...], float, float]:
-        """Return a tuple, the negative of its gradient estimate, and the root mean square of the
-        estimates.
-        """
+        """Return a tuple, the negative of its gradient estimate, and the root mean square of estimates."""
         if self.sampling == "importance":
             index, total = sample_tuple(a, self.bases, self.rho, self.rng)
             return index, 0.5 * total, 0.5 * total

@@ -23,9 +23,7 @@ def show(x: Array) -> str:
 
 
 def own_floats(value: Any) -> Array | None:
-    """Return a copy, because an oracle may use its array again; None if the value does not hold real
-    numbers.
-    """
+    """Return a copy, because an oracle may use its array again; None if there are no real numbers."""
     if isinstance(value, np.ndarray | float) and (isinstance(value, float) or value.dtype == np.float64):
         return np.array(value)
     try:

@@ -17,8 +17,7 @@ from cutplane.pieces.validation import Array
 
 _LOCK = RLock()
 _SHOWN = 20
-"""Number of entries up to which a message shows a constant in full, because larger constants do not fit on a
-line."""
+"""Entries up to which a message shows a constant in full, because larger constants do not fit on a line."""
 
 
 def as_variables(owner: str, variables: Any) -> tuple[Any, ...]:

@@ -33,8 +33,7 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
 
 
 def sparkline(values: Any, label: str, floor: float = 1e-16) -> str:
-    """Return a small chart of positive numbers on a logarithmic scale, as inline SVG; "" for less than two
-    numbers.
+    """Return a small chart of positive numbers, logarithmic, as inline SVG; "" for less than two numbers.
 
     Numbers that are not finite are omitted.
     """

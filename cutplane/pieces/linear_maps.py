@@ -52,9 +52,7 @@ class LinearMap(ABC):
         """Return the text after h in the repr of x -> h(A x), such as " @ <3x4 matrix>"."""
 
     def resolve(self, dim: int) -> LinearMap:
-        """Return the map with its dimension fixed to `dim`; raise `InvalidInputError` if this is
-        impossible.
-        """
+        """Return the map with its dimension fixed to `dim`, or raise `InvalidInputError`."""
         if dim != self.shape[1]:
             raise InvalidInputError(
                 f"A piece{self.shown()} is a function of {self.shape[1]} coordinates, "
@@ -83,9 +81,7 @@ class MatrixMap(LinearMap):
 
     @cached_property
     def _columns(self) -> Any:
-        """The transposed matrix in CSR form, stored because scipy would otherwise build it for every
-        product.
-        """
+        """The transposed matrix in CSR form, stored because scipy would build it for every product."""
         return sparse.csr_array(self.matrix.T)
 
     def transposed(self, s: Array) -> Array:

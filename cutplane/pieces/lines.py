@@ -273,8 +273,7 @@ def shortfall_line(short: Array, shorter: Array, c: Array, level: float, rise: f
 
 
 _ENTRIES = 2**18
-"""Largest number of entries of a table with a row per part and a column per kink, because 2 MB fit into a
-cache."""
+"""Most entries of a table with a row per part and a column per kink, because 2 MB fit into a cache."""
 
 
 def maximum_line(lines: Sequence[Line]) -> Line:
@@ -383,8 +382,7 @@ def _sums(entries: Array) -> Array:
 
 
 def _overtaken(below: Array, slope: Array, curvature: Array) -> Array:
-    """Return the first s > 0 after which below + slope s + curvature s^2 / 2 is positive; inf if there is
-    none.
+    """Return the first s > 0 after which below + slope s + curvature s^2 / 2 is positive, or inf.
 
     `below` is at most 0. If it is 0, the slope is at most 0; if both are 0, the curvature is at most 0.
     """

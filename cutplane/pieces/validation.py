@@ -60,9 +60,7 @@ def _is_real(entry: Any) -> bool:
 
 
 def refuse_masked(name: str, value: Any) -> None:
-    """Raise if a masked array, or a list of them, has masked entries, because numpy would use their
-    values.
-    """
+    """Raise if a masked array, or a list of them, has masked entries, because numpy would use them."""
     for part in value if isinstance(value, list | tuple) else (value,):
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             count = np.ma.count_masked(part)
@@ -99,8 +97,7 @@ def as_vector(name: str, value: Any, dim: int | None = None, *, finite: bool = T
 def as_sparse(
     name: str, value: Any, formats: tuple[str, ...] = ("csr",), *, keep_float32: bool = False
 ) -> Any:
-    """Return a sparse array of float64 in one of the formats, by default the first one; copy only if
-    necessary.
+    """Return a sparse array of float64 in one of the formats, by default the first; copy only if necessary.
 
     Sparse matrices become sparse arrays, because ``*`` is the matrix product for sparse matrices.
     """

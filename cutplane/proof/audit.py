@@ -126,8 +126,7 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
 
 
 def _lower_by_examples(certificate: Certificate, oracle: Oracle, upper: float) -> tuple[float, float]:
-    """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf if there is no
-    such cut.
+    """Return L of the dual cut at the mean multipliers of the examples, and its error; -inf if there is none.
 
     Recomputed slopes differ from recorded ones if rounding errors decide on which side of a kink a prediction
     lies, or are as large as the slope in a coordinate without a regularizer. The mean derivative of each loss

@@ -1,6 +1,4 @@
-"""The certified lower bound: the dual function at given multipliers. The objective of a solver is not
-used.
-"""
+"""The certified lower bound: the dual function at given multipliers, never the objective of a solver."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ of the multipliers changes these slopes even less."""
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
 _ROUNDS = 4
-"""Number of corrections of the multipliers, because each one corrects the rounding error of the previous
-one."""
+"""Corrections of the multipliers, because each one corrects the rounding error of the previous one."""
 _LITTLE = 0.01
 """Share of the gap above which shorter intervals are computed to reduce the charge, a percent because this is
 slow."""
@@ -117,9 +114,7 @@ class DualFunction:
 
     @property
     def calls_solver(self) -> bool:
-        """Whether an evaluation solves a small convex problem, because the inner minimum has no closed
-        form.
-        """
+        """Whether an evaluation solves a convex problem, because the inner minimum has no closed form."""
         return "_solved" in vars(self) and self._solved.is_used
 
     def __call__(
@@ -402,8 +397,7 @@ class Intervals:
         reach: float,
         bound: Callable[[Combination], float],
     ) -> float:
-        """Return the amount by which the residual slope lowers the bound; inf if the coordinates are
-        unbounded.
+        """Return the decrease of the bound by the residual slope; inf if the coordinates are unbounded.
 
         `bound` computes the bound of a combination whose slope on the free coordinates is set to 0, `height`
         is its distance below `upper`, and `reach` replaces an infinite interval if the slope is a rounding

@@ -49,9 +49,7 @@ class ProvableProblem(Protocol):
 
     @property
     def separable(self) -> SeparableInBox | None:
-        """The regularizer and the simple set as a sum over the coordinates; None if they are not
-        separable.
-        """
+        """The regularizer and the simple set as a sum over coordinates; None if they are not separable."""
         ...
 
     @property

@@ -161,9 +161,7 @@ class Oracle:
         return slopes, point.offsets - CANCELLED * terms
 
     def cuts(self, point: Point, every: bool = True) -> tuple[Array, Array, Sequence[int]]:
-        """Return slopes, offsets and blocks of the cuts at an evaluated point: all of them, or one per
-        block.
-        """
+        """Return slopes, offsets and blocks of the cuts at an evaluated point: all, or one per block."""
         pieces = self._pieces if every else None
         if pieces is None or not math.isfinite(point.objective):
             return *self.cut(point), range(self.risk.n_blocks)
@@ -196,9 +194,7 @@ class Oracle:
         return offsets
 
     def rounding(self, point: Point) -> float:
-        """Return a bound of the rounding error of the values at a point, including the drift of its
-        scores.
-        """
+        """Return a bound of the rounding error of the values at a point, with the drift of its scores."""
         if not self.states_terms:
             return 0.0
         terms = self.risk.rounded_terms(point.x, ABOVE * max(float(point.values.sum()) - self._least, 0.0))

@@ -218,9 +218,7 @@ class LossTerm:
         return float(constant), float(slope)
 
     def joined(self, new: LossTerm) -> LossTerm | None:
-        """Return the sum with another term as one term, or None if the terms are functions of different
-        data.
-        """
+        """Return the sum with another term as one term; None if they are functions of different data."""
         if not (self.image.has_data and new.image.has_data) or not isinstance(new.function, Curve):
             return None
         total = self.expression + new.expression

@@ -51,7 +51,7 @@ class Curve:
 
     @property
     def is_convex(self) -> bool:
-        """Tell whether a continuous function is convex: no concave piece, and no decrease of the slope at a
+        """Tell whether a continuous function is convex: no concave piece, no decrease of the slope at a
         knot.
         """
         _, slopes, halves = self.coefficients.T

@@ -103,9 +103,7 @@ def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
 
 
 def _linear_risk(rows: LossTerm, stack: Stack) -> tuple[LinearRisk, float] | None:
-    """Return rows as (risk, constant), with the matrix of the model if possible; None if they are not a
-    loss.
-    """
+    """Return rows as (risk, constant), if possible with the model's matrix; None if they are not a loss."""
     image, bias = rows.image, _bias(rows.image)
     data = next(((core, scale) for core, scale in image.parts if core.X is not None), image.parts[0])
     scale = data[1] if bias or len(image.parts) == 1 else None

@@ -1,6 +1,4 @@
-"""The interface of a regularizer, a convex function that reduced problems contain exactly, and closed
-forms.
-"""
+"""The interface of a regularizer, a convex function that reduced problems contain exactly."""
 
 from __future__ import annotations
 
@@ -215,9 +213,7 @@ def minimise_linear(v: Array, feasible_set: FeasibleSet) -> Minimum | None:
 
 
 def minimise_quadratic(form: DiagonalQuadratic, v: Array, feasible_set: FeasibleSet) -> Minimum | None:
-    """Return the minimum of a quadratic plus <v, x> over a box, or by a projection if all weights are
-    equal.
-    """
+    """Return the minimum of a quadratic plus <v, x> over a box, or by a projection if weights are equal."""
     if form.is_flat:
         return minimise_linear(v, feasible_set)  # because the constant of a flat form is zero
     bounds = feasible_set.bounds(v.shape[0])

@@ -119,9 +119,7 @@ class QuadraticForm(FreeRegularizer):
         return quadratic_line(self.value(x0), float(self.subgradient(x0) @ direction), curvature)
 
     def free_minimum(self, v: Array, budget: float) -> Minimum | None:
-        """Return the minimum, which is -inf if v + lam c is not in the range of Q; None if Q has no
-        factor.
-        """
+        """Return the minimum, -inf if v + lam c is not in the range of Q; None if Q has no factor."""
         if self._solve is None:
             return None
         slope = v + self.lam * self._c

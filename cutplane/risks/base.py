@@ -200,8 +200,7 @@ class Estimate(NamedTuple):
 
 
 class OnDemandRisk(Risk):
-    """f(x) is the maximum over u of a function that is concave in u and linear in x, so that any feasible u
-    gives a cut.
+    """f(x) = max over u of a function concave in u and linear in x, so that any feasible u gives a cut.
 
     The engine requests a low accuracy as long as the gap is large [1]_, because a rough u then suffices.
     Values are never too low, and cuts never too high.

@@ -15,8 +15,7 @@ from cutplane.risks.base import Risk
 from cutplane.risks.columns import Columns
 
 _POINTS = 3
-"""Number of random points, in addition to zero, for the sizes of slopes, because a slope may be zero at some
-points."""
+"""Random points, in addition to zero, for the sizes of slopes, because a slope may be zero at some points."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,8 +87,7 @@ class CvxpyRisk(CvxpyFunction, Risk):
         return value, np.zeros(self.dim) if slope is None else slope
 
     def data_columns(self) -> Columns | None:
-        """Return the sizes of the columns of A if f is a quadratic or piecewise linear function of A x, else
-        None.
+        """Return the sizes of the columns of A if f is quadratic or piecewise linear in A x, otherwise None.
 
         They are estimated by the slopes at a few points, relative to the median.
         """

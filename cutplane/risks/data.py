@@ -292,8 +292,7 @@ _SHARE = 0.6
 """Share of the nonzero rows up to which only changed rows are added, because reading single rows is
 slower."""
 _STEPS = 32
-"""Largest number of updates of a sum in succession, because each adds a rounding error of the size of the
-sum."""
+"""Most updates of a sum in succession, because each adds a rounding error of the size of the sum."""
 _BLOCK = 1024
 """Number of spare entries for changed rows, because `changes` fills a block before it counts them."""
 _FEW = 512

@@ -25,19 +25,15 @@ from cutplane.runtime.chunks import balanced_ranges, count_chunks
 from cutplane.runtime.threads import run_chunks
 
 _MOST_PAIRS = 100_000
-"""Largest number of pairs of a conic programme, because it has one row per pair and takes about a second at
-this size."""
+"""Most pairs of a conic programme, because it has one row per pair and takes about a second at this size."""
 _FEW_LEVELS = 16
-"""Largest number of levels for which a table of counts is faster than a tree, because it fits into two cache
-lines."""
+"""Most levels for which a table of counts is faster than a tree, because it fits into two cache lines."""
 _COST = 40.0
 """Nanoseconds per row of the search for pairs, because several threads are faster only for long searches."""
 
 
 class Scored:
-    """The scores of a point, and the affine function that is largest at these scores, computed on first
-    use.
-    """
+    """The scores of a point, and the affine function that is largest there, computed on first use."""
 
     def __init__(self, risk: JointRisk, scores: Array) -> None:
         self.risk = risk
@@ -337,8 +333,7 @@ class RankingRisk(JointRisk):
         return replace(self, X=in_units(self.X, np.where(far, centre, 0.0), size))
 
     def accuracy(self, x: Array) -> float:
-        """Return the share of the pairs in the right order for w = x, weighted by their costs; a tie counts
-        half.
+        """Return the share of the pairs in the right order for w = x, weighted by cost; a tie counts half.
 
         For one query with two levels, this is the area under the ROC curve.
 

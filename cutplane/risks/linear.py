@@ -341,9 +341,7 @@ class LinearRisk(ImagedRisk):
         return weighted_loss(self.loss, self.y, self.weights, self._data.edges)
 
     def _remembering(self, z: Array, memory: RunningSum | None = None) -> Array:
-        """Return z with a place for the last subgradient, if the loss is piecewise linear and rows of X are
-        cheap to read.
-        """
+        """Return z with a place for the last subgradient, if updates of it by few examples are possible."""
         if not (self.n_blocks == 1 and self._losses.is_piecewise_linear and self._data.cheap_rows):
             return z
         predictions = z.view(Predictions)

@@ -18,8 +18,7 @@ TILE = 1 << 16
 """Number of entries tested or converted at a time, because 512 KiB of float64 fit into the cache."""
 
 RUN = 1 << 11
-"""Largest number of entries of a tile along the contiguous axis of X, because shorter runs are read
-slower."""
+"""Most entries of a tile along the contiguous axis of X, because shorter runs are read slower."""
 
 
 def as_matrix(X: Any, name: str = "X") -> Any:
@@ -48,9 +47,7 @@ def as_matrix(X: Any, name: str = "X") -> Any:
 
 
 def contiguous(X: Any) -> Any:
-    """Return X, or a copy if it is a view with gaps, because routines would be compiled again for such
-    views.
-    """
+    """Return X, or a copy if it is a view with gaps, because routines would be compiled again for it."""
     return X if sparse.issparse(X) or X.flags.forc else np.ascontiguousarray(X)
 
 

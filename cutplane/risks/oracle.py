@@ -1,6 +1,4 @@
-"""Risks from Python functions, which return a value and a subgradient, or which torch or jax
-differentiate.
-"""
+"""Risks from Python functions that return a value and a subgradient, or that torch or jax differentiate."""
 
 from __future__ import annotations
 

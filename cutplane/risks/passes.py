@@ -61,8 +61,7 @@ def sparse_add(data, indices, indptr, rows, coefficients, edges, low, high, fres
 
 @routine(fastmath=SUMS)
 def sparse_squares(data, indices, indptr, by_row, work, low, high, out):
-    """Add the squares in row i to out[i], or in column j to out[j] unless `by_row`, for the rows low <= i <
-    high.
+    """Add the squares in row i to out[i] (unless `by_row`, in column j to out[j]) for low <= i < high.
 
     Entries that are stored several times are added first, in `work`, which is zero before and after.
     """

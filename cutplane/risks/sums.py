@@ -271,9 +271,7 @@ class WeightedSum(Risk):
         return total + size - abs(sum(sums)) if math.isfinite(size) else total
 
     def _gather(self, solutions: list[Any]) -> Any:
-        """Return a solution for each block, or for a single cut the solutions of the terms that return
-        one.
-        """
+        """Return a solution per block, or for a single cut the solutions of the terms that return one."""
         pairs = list(zip(self.terms, solutions, strict=True))
         if not self.separate:
             found = [s if r.n_blocks == 1 else tuple(s) for (_, r), s in pairs if s is not None]

@@ -26,8 +26,7 @@ PANEL = 1 << 12
 """Number of sums in a panel, because so many stay in the fastest cache while vectors are added to them."""
 
 GAP = 16
-"""Number of unused numbers between the sums of two threads, because writing to the same cache line slows
-both."""
+"""Unused numbers between the sums of two threads, because writing to the same cache line slows both."""
 
 Ranges = list[tuple[int, int]]
 

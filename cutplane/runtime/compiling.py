@@ -174,9 +174,7 @@ def source_hash(path: str) -> bytes:
 
 @contextmanager
 def compiling_at(other: float) -> Iterator[None]:
-    """Set the interpreted seconds, per second of compilation, before a routine is compiled; 0 means at
-    once.
-    """
+    """Set the interpreted seconds per second of compilation before a routine is compiled; 0 is at once."""
     global share
     before, share = share, other
     try:

@@ -41,9 +41,7 @@ class CachedAscent(ABC):
 
     @abstractmethod
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example; with `exact` its decoder is called, otherwise only cached labellings are
-        used.
-        """
+        """Visit every example: with `exact` by its decoder, otherwise only by cached labellings."""
 
     def advance(self) -> float:
         """Do an epoch with decoders, then cached epochs as long as the bound increases as fast as before."""
@@ -142,9 +140,7 @@ class ExampleAscent(CachedAscent):
             kept.append(_Labelling(numbers, factors, offset, 0.0, self._now))
 
     def _visit(self, kept: list[_Labelling]) -> tuple[float, float]:
-        """Transfer share from the worst to the best labelling; return the gap and the increase of the
-        bound.
-        """
+        """Transfer share from the worst to the best labelling; return the gap and the bound's increase."""
         self._visits += 1
         late, self._late = self._late, self._late * (self._visits + 2.0) / self._visits
         heights = [one.factors.dot(self._x) + one.offset for one in kept]

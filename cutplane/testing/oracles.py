@@ -33,8 +33,7 @@ _BISECTIONS = 30
 _ACCURACY = 1e-9
 """Relative accuracy of scores of labellings, because each is a sum of few terms."""
 _POINTS = 6
-"""Number of points w per example, because at zero the loss alone decides, and elsewhere scores of several
-sizes do."""
+"""Points w per example, because at zero the loss alone decides, and elsewhere scores of several sizes do."""
 _DECODERS = {
     "exact": "finds the largest score of all labellings",
     "outer": "finds no less than the largest score of all labellings",

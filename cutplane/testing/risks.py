@@ -43,8 +43,7 @@ _SLOPE = (
 _FEW = 5
 """Number of points at which a law is tested, because a wrong method fails at nearly all of them."""
 _INTERVALS = 20
-"""Largest number of intervals between kinks that are tested, because a wrong derivative fails in most of
-them."""
+"""Most intervals between kinks that are tested, because a wrong derivative fails in most of them."""
 _GRID = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP, 1.0])
 _QUARTERS = 0.25, 0.5, 0.75
 """Places in an interval, because the middle slope of an affine function is the mean of both other slopes."""

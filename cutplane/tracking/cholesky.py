@@ -1,6 +1,4 @@
-"""A Cholesky factor with updates: rows and columns are added or removed, and matrices of rank one are
-added.
-"""
+"""A Cholesky factor with updates: rows and columns added or removed, and matrices of rank one added."""
 
 from __future__ import annotations
 

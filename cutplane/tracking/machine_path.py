@@ -286,9 +286,7 @@ class Pivoting(CurveWalk):
             self.b = -float(self.residuals.mean())
 
     def _violators(self) -> list[tuple[int, float]]:
-        """Return the example with the largest violation, and its side; two examples if b is not
-        determined.
-        """
+        """Return the example with the largest violation, and its side; a pair if b is not determined."""
         low, high = (self.lam * ends + self.f for ends in self.ends)
         low[self.members], high[self.members] = -math.inf, math.inf
         low[self._idle], high[self._idle] = -math.inf, math.inf

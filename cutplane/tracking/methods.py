@@ -40,8 +40,7 @@ _SOLVE, _EPOCHS = 9.0, 20.0
 """Number of solves' iterations from the solution at the last weight, and of passes over the data in them,
 because coordinate descent takes about so many."""
 _SLICE = 40_000_000
-"""Number of matrix entries that the changes of an iteration read, because this takes some hundredths of a
-second."""
+"""Matrix entries that the changes of an iteration read, because this takes some hundredths of a second."""
 _PATIENCE = 3
 """Number of certified bounds without improvement, computed after 1, 2, 4, ... changes, at which the method
 stops, because rounding errors then make it cycle."""

@@ -135,9 +135,7 @@ def join(first, last, size, graph, net, c, scratch):
 
 @routine
 def _meet(first, last, graph, net, c, scratch):
-    """Search from both nodes, always next from the cheaper one, and return the node where the searches
-    meet.
-    """
+    """Search from both nodes, the cheaper one next, and return the node where the searches meet."""
     queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts
     queues[0, 0], queues[1, 0] = first, last
     via[0, first] = via[1, last] = 0

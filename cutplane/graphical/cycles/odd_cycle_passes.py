@@ -110,9 +110,7 @@ def _close(arc, graph, net, c, scratch):
 
 @routine
 def _search(source, graph, net, c, bound, ball, scratch):
-    """Write the shortest odd walk through a component if it is below `bound`; return its size, otherwise
-    0.
-    """
+    """Write the shortest odd walk through a component if it is below `bound`; return its size, else 0."""
     first, arc, second, n_reached = shortest_odd_walk(source, net.starts, net.heads, net.weights, bound, ball)
     size = 0
     if arc >= 0:
@@ -425,8 +423,7 @@ def select(normals: Any, violations: Array, cosine: float) -> Array:
 
 @routine
 def _spread(rows, columns, cosine):
-    """Return the rows that are kept: unit rows whose products with the previously kept rows are at most
-    `cosine`.
+    """Return the rows to keep: unit rows whose products with the rows kept before are at most `cosine`.
 
     The matrix is given twice, as (starts, indices, values) of its rows and of its columns. Each kept row is
     multiplied only with the rows that share a column with it.

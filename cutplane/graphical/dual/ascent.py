@@ -35,8 +35,7 @@ after a few."""
 _GUESSED = 0.03
 """Joint states of guessed clusters relative to all table entries, few because they may not help at all."""
 _DECODING = 4
-"""Number of rounds between two decodings, because a decoding takes two greedy labellings and two local
-searches."""
+"""Rounds between two decodings, because a decoding takes two greedy labellings and two local searches."""
 _FAR = 0.03
 """Largest gap that is used in rules, relative to the bound, because the energy of a poor labelling is far too
 high."""

@@ -10,11 +10,9 @@ from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
-"""Largest number of nodes that a search visits, because thousands of searches of a large graph would take too
-long."""
+"""Most nodes that a search visits, because thousands of searches of a large graph would take too long."""
 _ROUNDS = 20
-"""Largest number of rounds of searches, because each one subtracts margins, so that later cycles are
-weaker."""
+"""Most rounds of searches, because each one subtracts margins, so that later cycles are weaker."""
 
 
 def frustrated_cycles(

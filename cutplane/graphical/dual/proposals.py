@@ -1,6 +1,4 @@
-"""Clusters that may increase the bound of a reparametrised model most: triangles, squares and longer
-cycles.
-"""
+"""Clusters that may increase the bound of a reparametrised model: triangles, squares and longer cycles."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ from cutplane.runtime.compiling import routine
 _SEARCHES = 2000
 """Largest number of searches for frustrated cycles, because each may visit thousands of nodes."""
 _AT_LEAST = 8
-"""Number of clusters proposed even if they are large, because each proposal searches the whole graph
-again."""
+"""Clusters proposed even if they are large, because each proposal searches the whole graph again."""
 
 
 class ClusterProposals:
@@ -118,11 +115,9 @@ _LIMIT = 2**20
 _LARGEST = 2**10
 """Largest number of joint states of an extended set, because each pass over a cluster visits all of them."""
 _MOST = 2**10
-"""Number of extended sets after which no other scope is extended, because the most promising scopes are
-first."""
+"""Extended sets after which no other scope is extended, because the most promising scopes are first."""
 _MANY = 8
-"""Largest number of common neighbours of which all pairs are listed, because the number of pairs grows as the
-square."""
+"""Most common neighbours of which all pairs are listed, because the number of pairs grows as the square."""
 
 
 Scope = tuple[int, ...]

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _SWEEPS = 30
-"""Number of sweeps before the ascent, because they give a labelling and, on grids, a start that saves
-iterations."""
+"""Sweeps before the ascent, because they give a labelling and, on grids, a start that saves iterations."""
 _FEW = 3
 """Most forests for which sweeps give the start, because with more forests they cost iterations."""
 _FLAT = 1e-3

@@ -1,6 +1,4 @@
-"""Pictures of runs, with a frame per iteration: function, cuts, model, bounds, path, and marks of the
-method.
-"""
+"""Pictures of runs, a frame per iteration: function, cuts, model, bounds, path, and marks of the method."""
 
 from __future__ import annotations
 
@@ -223,9 +221,7 @@ def _changes(values: list[Any]) -> list[tuple[int, Any]]:
 
 
 def _model(found: Recording, view: View, extra: Array) -> figure.Layer:
-    """Return the layer of the rows in the coordinates of the view, and of the changes of their
-    multipliers.
-    """
+    """Return the layer of rows in the coordinates of the view, and of the changes of their multipliers."""
     slopes = np.array(found.slopes).reshape(-1, found.problem.dim)
     centre = view.at(view.window.mean(axis=1))
     origins = [None if one is None else figure.plain(view.coordinates(one), 4) for one in found.origins]

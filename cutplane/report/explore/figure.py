@@ -240,9 +240,7 @@ def chart(title: str, series: Iterable[dict[str, Any]], log: bool = False) -> di
 
 
 def series(name: str, role: str, values: Any, digits: int = 4, place: int = 0) -> dict[str, Any]:
-    """Return a line of a chart, with a value per frame; `place` is its number among lines with the same
-    role.
-    """
+    """Return a line of a chart, a value per frame; `place` is its number among lines with the same role."""
     return {"name": name, "role": role, "values": plain(values, digits)} | ({"place": place} if place else {})
 
 
