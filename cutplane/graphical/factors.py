@@ -306,8 +306,8 @@ _MANY = 2**14
 """Largest number of distinct costs for which a unit is computed, because fractions are slow, and many costs
 rarely have a unit."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because the ratio
-is up to 40 for normal costs."""
+"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because normal
+costs have ratios up to 40."""
 
 
 def finite_sizes(*costs: Array) -> Array:
