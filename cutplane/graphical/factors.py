@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import fsum, isfinite, nextafter, prod
 from operator import index
 from typing import Any, NamedTuple
@@ -53,46 +54,57 @@ class FactorArrays:
     rest: Rest = field(default_factory=lambda: Rest())
 
 
+class GivenFactors(NamedTuple):
+    """Factors of any arity in flat arrays, their variables in any order, several over the same variables.
+
+    The variables of factor a are ``scopes[scope_starts[a]:scope_starts[a + 1]]``; its table, in C order of
+    these variables, begins in `tables` at ``table_starts[a]``. Factors of equal shape may share a table.
+    """
+
+    scope_starts: Array
+    scopes: Array
+    table_starts: Array
+    tables: Array
+
+
 def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> FactorArrays:
-    """Collect (variables, table) pairs."""
-    starts = np.concatenate([[0], np.cumsum(cardinalities)])
-    given: dict[tuple[int, ...], list[Array]] = {}
-    sizes = cardinalities.tolist()
+    """Collect (variables, table) pairs. Factors that are given the same object as table share it."""
+    sizes, numbers = cardinalities.tolist(), dict[int, int]()
+    objects, tables, which, scopes = [], [], [], []
     for number, factor in enumerate(as_list("factors", factors)):
         scope, table = _checked(number, factor, sizes)
-        given.setdefault(scope, []).append(table)
-    constants = [constant, *(float(table) for table in given.pop((), []))]
-    unaries, sums, tables = np.zeros(starts[-1]), Sums(constants), []
-    place = starts[-1]
-    for scope, parts in given.items():
-        start, table = starts[scope[0]] if len(scope) == 1 else place, parts[0]
-        for part in parts[1:]:
-            table = sums.of(table, part, start + np.arange(table.size).reshape(table.shape))
-        if len(scope) == 1:
-            unaries[start : start + table.size] = table
-        else:
-            tables.append(np.ravel(table))
-            place += table.size
-    given = {scope: parts for scope, parts in given.items() if len(scope) > 1}
-    arities = np.array([len(scope) for scope in given], dtype=np.int64)
-    return FactorArrays(
-        unaries=unaries,
-        scope_starts=_starts(arities),
-        scopes=np.array([variable for scope in given for variable in scope], dtype=np.int64),
-        table_starts=_starts(np.array([table.size for table in tables], dtype=np.int64))[:-1],
-        tables=np.concatenate(tables) if tables else np.empty(0),
-        constant=sums.constant,
-        rest=sums.rest,
+        place = numbers.setdefault(id(table), len(objects))
+        if place == len(objects):
+            objects.append(table)  # kept, because a later object could have the same id
+            is_array = type(table) is np.ndarray and table.dtype == np.float64
+            tables.append(table if is_array else as_energies(f"the table of factors[{number}]", table))
+        if tables[place].shape != (wanted := tuple([sizes[u] for u in scope])):
+            raise InvalidInputError(
+                f"factors[{number}] needs a table of shape {wanted}, the numbers of states of the variables "
+                f"{scope}, got {tables[place].shape}."
+            )
+        which.append(place)
+        scopes.append(scope)
+    flat = np.concatenate(tables, axis=None) if tables else np.empty(0)
+    if not flat.min(initial=np.inf) > -np.inf:
+        for number, place in enumerate(which):
+            as_energies(f"the table of factors[{number}]", tables[place])
+    starts = _starts(np.array([table.size for table in tables], dtype=np.int64))
+    given = GivenFactors(
+        scope_starts=_starts(np.fromiter(map(len, scopes), dtype=np.int64)),
+        scopes=np.fromiter(chain.from_iterable(scopes), dtype=np.int64),
+        table_starts=starts[np.array(which, dtype=np.int64)],
+        tables=flat,
     )
+    return collect(cardinalities, given, constant)
 
 
 def from_pairs(
     cardinalities: Array, unaries: Array, edges: Any, tables: Any, constant: float
 ) -> FactorArrays:
     """Collect pairs of variables whose tables are stacked in one array, or are one shared matrix."""
-    edges, n = as_edges(edges, cardinalities), cardinalities.size
+    edges = as_edges(edges, cardinalities)
     tables = as_energies("tables", tables)
-    one = tables.ndim == 2
     shape = tables.shape[-2:]
     if tables.ndim not in (2, 3) or (tables.ndim == 3 and len(tables) != len(edges)):
         raise InvalidInputError(
@@ -106,36 +118,146 @@ def from_pairs(
             f"the table of edges[{wrong[0]}] = {edges[wrong[0]].tolist()} has shape {shape}, but its "
             f"variables have {sizes[wrong[0], 0]} and {sizes[wrong[0], 1]} states."
         )
-    turned = edges[:, 0] > edges[:, 1]
-    scopes = np.sort(edges, axis=1).astype(np.int64)
-    if one:
-        stacked = np.stack([tables, tables.T]) if turned.any() else tables[None]
-        which = turned.astype(np.int64)
-    else:
-        stacked, which = tables, np.arange(len(edges))
-        if turned.any():
-            stacked = np.where(turned[:, None, None], np.swapaxes(tables, 1, 2), tables)
-    _, first, group = np.unique(scopes[:, 0] * n + scopes[:, 1], return_index=True, return_inverse=True)
-    sums = Sums([constant])
-    if first.size < len(edges):
-        order = np.argsort(group, kind="stable")
-        ranks = np.empty(len(edges), dtype=np.int64)  # among the edges over the same variables
-        ranks[order] = np.arange(len(edges)) - np.searchsorted(group[order], group[order])
-        summed = stacked[which[first]]
-        for rank in range(1, int(ranks.max()) + 1):
-            again = np.flatnonzero(ranks == rank)
-            places = unaries.size + prod(shape) * group[again, None] + np.arange(prod(shape))
-            summed[group[again]] = sums.of(summed[group[again]], stacked[which[again]], places)
-        scopes, stacked, which = scopes[first], summed, np.arange(first.size)
+    m, each = len(edges), prod(shape) if tables.ndim == 3 else 0
+    given = GivenFactors(
+        2 * np.arange(m + 1), edges.ravel().astype(np.int64), each * np.arange(m), np.ravel(tables)
+    )
+    return replace(collect(cardinalities, given, constant), unaries=unaries)
+
+
+def collect(cardinalities: Array, given: GivenFactors, constant: float) -> FactorArrays:
+    """Sort the variables of each factor, and add factors over the same variables, rounded down.
+
+    Factors keep the order of the first one over their variables. Tables remain shared, except those to which
+    another table is added.
+    """
+    given = _ascending(cardinalities, given)
+    arities = np.diff(given.scope_starts)
+    sizes = entries_of(cardinalities, given)
+    first = _first_alike(cardinalities.size, given)
+    is_first = first == np.arange(first.size)
+    constants = given.tables[given.table_starts[arities == 0]].tolist()
+    sums = Sums([constant, *constants])
+    kept = np.flatnonzero(is_first & (arities > 1))
+    keys = given.table_starts[kept]
+    again = np.flatnonzero(~is_first & (arities > 0))
+    is_sum = np.isin(kept, first[again])
+    keys[is_sum] = given.tables.size + kept[is_sum]
+    _, copied, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(copied)
+    copied = kept[copied[order]]
+    starts = _starts(sizes[copied])
+    numbers = np.empty(order.size, dtype=np.int64)
+    numbers[order] = np.arange(order.size)
+    table_starts = starts[numbers[which]]
+    unary_starts = _starts(cardinalities)
+    n_states = int(unary_starts[-1])
+    single = np.flatnonzero(is_first & (arities == 1))
+    targets = np.empty(first.size, dtype=np.int64)
+    targets[single] = unary_starts[given.scopes[given.scope_starts[single]]]
+    targets[kept] = n_states + table_starts
+    costs = np.zeros(n_states + starts[-1])
+    costs[places_of(targets[single], sizes[single])] = _taken(
+        given.tables, given.table_starts[single], sizes[single]
+    )
+    costs[n_states:] = _taken(given.tables, given.table_starts[copied], sizes[copied])
+    for added in _split(again, _ranks(first[again])):
+        places = places_of(targets[first[added]], sizes[added])
+        costs[places] = sums.of(
+            costs[places], _taken(given.tables, given.table_starts[added], sizes[added]), places
+        )
     return FactorArrays(
-        unaries=unaries,
-        scope_starts=2 * np.arange(len(scopes) + 1),
-        scopes=np.ravel(scopes),
-        table_starts=which * prod(shape),
-        tables=np.ravel(stacked),
-        constant=constant,
+        unaries=costs[:n_states],
+        scope_starts=_starts(arities[kept]),
+        scopes=_taken(given.scopes, given.scope_starts[kept], arities[kept]),
+        table_starts=table_starts,
+        tables=costs[n_states:],
+        constant=sums.constant,
         rest=sums.rest,
     )
+
+
+def places_of(starts: Array, sizes: Array) -> Array:
+    """Return the places of pieces of these sizes, one piece after the other.
+
+    >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1] if ends.size else 0)
+    places += np.repeat(starts - ends + sizes, sizes)
+    return places
+
+
+def _taken(values: Array, starts: Array, sizes: Array) -> Array:
+    """Return pieces of these sizes, one after the other; a view, if they already are."""
+    if starts.size and (starts[1:] == starts[:-1] + sizes[:-1]).all():
+        return values[starts[0] : starts[-1] + sizes[-1]]
+    return values[places_of(starts, sizes)]
+
+
+def entries_of(cardinalities: Array, given: GivenFactors) -> Array:
+    """Return the number of entries of the table of each factor."""
+    arities, sizes = np.diff(given.scope_starts), np.ones(given.table_starts.size, dtype=np.int64)
+    for i in range(int(arities.max(initial=0))):
+        larger = np.flatnonzero(arities > i)
+        sizes[larger] *= cardinalities[given.scopes[given.scope_starts[larger] + i]]
+    return sizes
+
+
+def _ascending(cardinalities: Array, given: GivenFactors) -> GivenFactors:
+    """Sort the variables of each factor, and transpose the tables accordingly."""
+    arities = np.diff(given.scope_starts)
+    owners = np.repeat(np.arange(arities.size), arities)
+    falls = (given.scopes[1:] < given.scopes[:-1]) & (owners[1:] == owners[:-1])
+    turned = np.unique(owners[1:][falls])
+    if not turned.size:
+        return given
+    scopes, starts = given.scopes.copy(), given.table_starts.copy()
+    tables, end = [given.tables], given.tables.size
+    for arity in np.unique(arities[turned]).tolist():
+        chosen = turned[arities[turned] == arity]
+        links = given.scope_starts[chosen, None] + np.arange(arity)
+        orders = np.argsort(scopes[links], axis=1)
+        shapes = cardinalities[scopes[links]]
+        scopes[links] = np.take_along_axis(scopes[links], orders, axis=1)
+        kinds, kind = np.unique(np.hstack([shapes, orders]), axis=0, return_inverse=True)
+        for row, members in zip(kinds.tolist(), _split(chosen, kind.ravel()), strict=True):
+            shape, order = row[:arity], row[arity:]
+            places = np.arange(prod(shape)).reshape(shape).transpose(order).ravel()
+            used, which = np.unique(starts[members], return_inverse=True)
+            tables.append(given.tables[used[:, None] + places].ravel())
+            starts[members] = end + places.size * which
+            end += tables[-1].size
+    return GivenFactors(given.scope_starts, scopes, starts, np.concatenate(tables))
+
+
+def _first_alike(n_variables: int, given: GivenFactors) -> Array:
+    """Return for each factor the first factor over the same variables."""
+    arities = np.diff(given.scope_starts)
+    first = np.empty(arities.size, dtype=np.int64)
+    for arity in np.unique(arities).tolist():
+        chosen = np.flatnonzero(arities == arity)
+        keys = np.zeros(chosen.size, dtype=np.int64)
+        for i in range(arity):
+            keys = keys * n_variables + given.scopes[given.scope_starts[chosen] + i]
+            _, places, keys = np.unique(keys, return_index=True, return_inverse=True)
+        first[chosen] = chosen[places[keys] if arity else keys]
+    return first
+
+
+def _split(values: Array, groups: Array) -> list[Array]:
+    """Return the values of each group, numbered from 0."""
+    ends = np.cumsum(np.bincount(groups))
+    return np.split(values[np.argsort(groups, kind="stable")], ends[:-1]) if ends.size else []
+
+
+def _ranks(groups: Array) -> Array:
+    """Return the number of earlier entries that are equal to each entry."""
+    order = np.argsort(groups, kind="stable")
+    ranks = np.empty(groups.size, dtype=np.int64)
+    ranks[order] = np.arange(groups.size) - np.searchsorted(groups[order], groups[order])
+    return ranks
 
 
 class Sums:
@@ -267,11 +389,14 @@ def as_energies(name: str, value: Any) -> Array:
     return array
 
 
-def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tuple[int, ...], Array]:
-    """Return the variables, ascending, and the table with its axes in that order."""
+def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tuple[int, ...], Any]:
+    """Return the variables of a factor, checked, and its table as it is given."""
     try:
         variables, table = factor
-        scope = tuple(map(index, variables)) if np.ndim(variables) else (index(variables),)
+        if isinstance(variables, tuple | list) or np.ndim(variables):
+            scope = tuple(map(index, variables))
+        else:
+            scope = (index(variables),)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"factors[{number}] must be (variables, table), {_EXAMPLE}; {error}."
@@ -281,18 +406,8 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
             raise InvalidInputError(
                 f"factors[{number}] names the variable {u}; there are {len(cardinalities)}, numbered from 0."
             )
-    table = as_energies(f"the table of factors[{number}]", table)
     if len(set(scope)) < len(scope):
         raise InvalidInputError(f"factors[{number}] names a variable twice: {scope}.")
-    wanted = tuple(cardinalities[u] for u in scope)
-    if table.shape != wanted:
-        raise InvalidInputError(
-            f"factors[{number}] needs a table of shape {wanted}, the numbers of states of the variables "
-            f"{scope}, got {table.shape}."
-        )
-    ascending = sorted(range(len(scope)), key=scope.__getitem__)
-    if ascending != list(range(len(scope))):
-        return tuple(scope[i] for i in ascending), np.transpose(table, ascending)
     return scope, table
 
 

@@ -34,7 +34,8 @@ class GraphicalModel(FactorGraph):
         Number of states of each variable, at least 1.
     factors : iterable of (variables, table)
         ``variables`` are distinct numbers of variables; the shape of ``table`` is their cardinalities, in the
-        same order. A factor ``((), number)`` adds to the constant.
+        same order. A factor ``((), number)`` adds to the constant. Factors that are given the same object as
+        table share its memory.
     constant : float, default 0
         :math:`\theta_0`.
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import FactorArrays, finite_sizes, sum_rounded_down
+from cutplane.graphical.factors import FactorArrays, finite_sizes, places_of, sum_rounded_down
 from cutplane.pieces.validation import Array
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -27,8 +27,7 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
     starts, first, which = np.unique(model.table_starts, return_index=True, return_inverse=True)
     sizes = model.table_sizes[first]
     ends = np.cumsum(sizes)
-    places = np.arange(ends[-1] if ends.size else 0) + np.repeat(starts - ends + sizes, sizes)
-    tables, minima = _from_zero(model.tables[places], ends - sizes, cap)
+    tables, minima = _from_zero(model.tables[places_of(starts, sizes)], ends - sizes, cap)
     factors = FactorArrays(
         unaries=unaries,
         scope_starts=model.scope_starts,

@@ -77,6 +77,26 @@ def test_pairs_from_arrays_are_pairs_from_a_list(shared, repeated):
         assert fast.tables.size == 2 * 9
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_factors_given_the_same_object_share_a_table(seed):
+    """Unless something is added to it; energies are sums of the given tables in any order of variables."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(4, 7)), int(rng.integers(1, 4))
+    objects = [rng.normal(size=(k, k)) for _ in range(2)] + [rng.normal(size=(k, k, k)).tolist()]
+    factors = []
+    for _ in range(int(rng.integers(1, 30))):
+        table = objects[rng.integers(3)]
+        factors.append((rng.permutation(n)[: np.ndim(table)], table))
+    model = GraphicalModel([k] * n, factors)
+    x = rng.integers(0, k, n)
+    assert model.energy(x) == pytest.approx(sum(np.asarray(t)[tuple(x[s])] for s, t in factors), abs=1e-9)
+    scopes = [tuple(sorted(scope.tolist())) for scope, _ in factors]
+    assert [model.factor(a).variables for a in range(model.n_factors)] == list(dict.fromkeys(scopes))
+    orders = {(id(table), *np.argsort(scope).tolist()) for scope, table in factors}
+    n_sums = sum(scopes.count(scope) > 1 for scope in set(scopes))
+    assert np.unique(model.table_starts).size <= len(orders) + n_sums
+
+
 def test_variables_of_different_sizes_in_pairs():
     model = GraphicalModel.pairwise([[0, 1], [2, 1, 0]], [[1, 0]], [np.arange(6).reshape(3, 2)])
     assert model.energy([1, 2]) == 1 + 0 + 5
