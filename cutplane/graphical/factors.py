@@ -420,9 +420,11 @@ _FINEST = 1e-6
 _MANY = 2**14
 """Largest number of distinct costs for which a unit is computed, because fractions are slow, and many costs
 rarely have a unit."""
+_FEW = 8
+"""Number of costs that are tested first, because a few random numbers have no unit."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because normal
-costs have ratios up to 40."""
+"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because the ratio
+is up to 40 for normal costs."""
 
 
 def finite_sizes(*costs: Array) -> Array:
@@ -452,12 +454,19 @@ def common_unit(*costs: Array) -> float:
     sizes = np.unique(finite_sizes(*costs))
     if sizes.size == 0 or sizes.size > _MANY or sizes[0] < _FINEST * sizes[-1]:
         return 0.0
+    least = _FINEST * float(sizes[-1])
+    if sizes.size > _FEW and not _divisor(sizes[-_FEW:], least):
+        return 0.0
+    return _divisor(sizes, least)
+
+
+def _divisor(sizes: Array, least: float) -> float:
+    """Return the greatest common divisor of floats, 0 if it is below `least`."""
     ratios = [size.as_integer_ratio() for size in sizes.tolist()]
-    denominator = max(below for _, below in ratios)
-    unit, least = 0, _FINEST * sizes[-1] * denominator
+    denominator, unit = max(below for _, below in ratios), 0
     for above, below in ratios:
         unit = math.gcd(unit, above * (denominator // below))
-        if unit < least:
+        if unit < least * denominator:
             return 0.0
     return unit / denominator
 

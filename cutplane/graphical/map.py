@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cutplane.graphical.shifting import bound_of_minimum, shifted, without_penal
 from cutplane.pieces.validation import Array, as_scalar
 from cutplane.runtime.clock import clock
 from cutplane.status import Status
-from cutplane.stopping import Ended, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
+from cutplane.stopping import AbsoluteGap, Ended, MaxIter, RelativeGap, Stop, StoppingRule, TimeLimit
 
 if TYPE_CHECKING:
     from cutplane.engine.driver import Callback
@@ -69,9 +69,11 @@ def solve_map(
     method: str,
     tighten: bool,
     tol: float,
+    tol_abs: float,
     max_iter: int,
     time_limit: float | None,
     labelling: Array | None,
+    start: MAPResult | None,
     callback: Callback | None,
     progress: bool,
     log: bool,
@@ -80,12 +82,18 @@ def solve_map(
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
     stopping = RelativeGap(as_scalar("tol", tol, low=0.0)) | MaxIter(max_iter)
+    if tol_abs > 0.0:
+        stopping = stopping | AbsoluteGap(tol_abs)
     deadline = math.inf
     if time_limit is not None:
         stopping = stopping | TimeLimit(time_limit)
         deadline = clock() + time_limit
-    start = None if labelling is None else np.asarray(labelling)
-    state = MapState(model, bool(tighten), deadline, start)
+    given = None if labelling is None else np.asarray(labelling)
+    state = MapState(model, bool(tighten), deadline, given)
+    if start is not None:
+        check_start(start, model)
+        state.offer(start.labelling)
+        state.start = start.proof
     stopping = WithinRounding(state) | stopping
     return Driver(MapProcess(state, METHODS[method](state)), stopping).run(callback, progress, log)
 
@@ -97,10 +105,14 @@ def _auto(state: MapState) -> Plan:
         yield "dynamic programming", _dynamic_programming
         return
     small, compact = model.n_variables <= _SMALL, model.is_binary and model.is_pairwise
+    if state.start is not None:
+        yield "sweeps", _sweep
     if small:
         yield "elimination", _brief_elimination
-        yield "local search", _brief_local_search
-    yield "sweeps", _sweep
+    if state.start is None:
+        if small:
+            yield "local search", _brief_local_search
+        yield "sweeps", _sweep
     if not state.tighten:
         return
     stages: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes} if compact else {}
@@ -314,6 +326,8 @@ class MapState(BestLabelling):
         The time on `cutplane.runtime.clock.clock` at which to stop; inf for no limit.
     proof : Reparametrization or None
         The messages of the sweeps, if there were any.
+    start : Reparametrization or None
+        The messages from which the sweeps start.
     """
 
     def __init__(
@@ -324,6 +338,7 @@ class MapState(BestLabelling):
         self.bound = -math.inf
         self.reason = _DONE
         self.proof: Reparametrization | None = None
+        self.start: Reparametrization | None = None
 
     @property
     def reparametrization(self) -> Reparametrization:
@@ -331,7 +346,8 @@ class MapState(BestLabelling):
         from cutplane.graphical.sweeps.reparametrization import Reparametrization
 
         if self.proof is None:
-            self.proof = Reparametrization(self.work)
+            start = self.start
+            self.proof = Reparametrization(self.work) if start is None else start.restated(self.work)
         return self.proof
 
     @cached_property
@@ -359,6 +375,19 @@ class MapState(BestLabelling):
         if rounding < 1e-3 * lattice.unit:
             bound = max(bound, lattice.rounded_up(bound - max(rounding, _ROUNDING * lattice.unit)))
         self.bound = max(self.bound, min(bound, self.energy))
+
+
+def check_start(start: Any, model: FactorGraph) -> None:
+    """Raise `InvalidInputError` unless `start` is a result for a model of the same scopes."""
+    if not isinstance(start, MAPResult):
+        raise InvalidInputError(f"start must be a MAPResult, got {start!r}.")
+    for name in ("cardinalities", "scope_starts", "scopes"):
+        of_start, of_model = getattr(start.model, name), getattr(model, name)
+        if of_start is not of_model and not np.array_equal(of_start, of_model):
+            raise InvalidInputError(
+                f"start is a result for {start.model!r}, whose variables or factors are not the ones of "
+                f"{model!r}; models with the same ones are returned by with_costs."
+            )
 
 
 def cheapest_states(model: FactorGraph) -> Array:

@@ -73,9 +73,11 @@ class GraphicalModel(FactorGraph):
         *,
         tighten: bool = True,
         tol: float = 1e-6,
+        tol_abs: float = 0.0,
         max_iter: int = 100_000,
         time_limit: float | None = None,
         labelling: Any = None,
+        start: MAPResult | None = None,
         callback: Callback | None = None,
         progress: bool = False,
         log: bool = False,
@@ -103,12 +105,17 @@ class GraphicalModel(FactorGraph):
         tol : float, default 1e-6
             The relative gap (energy - bound) / abs(energy) at which the status is OPTIMAL. With 0, energy and
             bound must be equal up to the rounding errors of their sums.
+        tol_abs : float, default 0
+            The absolute gap, energy - bound, at which the status is OPTIMAL too.
         max_iter : int, default 100 000
             Total number of iterations of all methods, for example rounds of cuts or of sweeps.
         time_limit : float, optional
             Seconds after which every stage stops, and the best labelling and bound so far are returned.
         labelling : array_like of int, shape (n_variables,), optional
             A start, for example the best labelling of a similar model.
+        start : MAPResult, optional
+            A result for a model with other costs of the same variables and factors, see `with_costs`. The
+            local search and sweeps start from its labelling and its messages.
         callback : callable, optional
             Called with the `State` after each iteration; ``state.x`` is the best labelling so far. The run
             stops if it returns True.
@@ -141,7 +148,11 @@ class GraphicalModel(FactorGraph):
         """
         from cutplane.graphical.map import solve_map
 
-        return solve_map(self, method, tighten, tol, max_iter, time_limit, labelling, callback, progress, log)
+        starts, limits = (
+            (labelling, start),
+            (tol, as_scalar("tol_abs", tol_abs, low=0.0), max_iter, time_limit),
+        )
+        return solve_map(self, method, tighten, *limits, *starts, callback, progress, log)
 
     def complete(self, labelling: Any) -> Array:
         r"""Extend a labelling of the first variables to all variables, with the least energy.

@@ -36,9 +36,7 @@ def shifted(model: FactorGraph, cap: float = math.inf) -> FactorGraph:
         tables=tables,
         constant=sum_rounded_down([model.constant, *low.tolist(), *minima[which].tolist()]),
     )
-    out = FactorGraph.__new__(FactorGraph)
-    out._set_data(model.cardinalities, factors)
-    return out
+    return model.alike(factors)
 
 
 def without_penalties(model: FactorGraph, energy: float) -> FactorGraph:

@@ -50,8 +50,7 @@ _SETTLED = 1e-3
 """Largest score of a free variable, relative to the best score, at which another variable enters, because
 smaller scores are errors of the factor."""
 _SLICE = 1e7
-"""Number of operations between two checks of the clock and the keyboard, because these take a hundredth of a
-second."""
+"""Operations between two checks of the clock and the keyboard, because they take a hundredth of a second."""
 
 
 @routine(fastmath=SUMS)

@@ -11,9 +11,8 @@ import numpy as np
 from cutplane.engine.evaluator import Point
 from cutplane.exceptions import MissingCapabilityError
 from cutplane.methods.base import Method, Step, require_linear_minimisation
-from cutplane.pieces.capabilities import Capability, require
+from cutplane.pieces.capabilities import Capability, offers, require
 from cutplane.pieces.validation import Array
-from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.balls import lp_norm
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _searched(run: Run, point: Point, after: Array) -> Point:
     A risk that is a minimum over w, as in the formula of `ClosedFormWeights`, always decreases.
     """
     found = run.visit(after)
-    if isinstance(run.problem.risk, OnDemandRisk) and not run.exact:
+    if offers(run.problem.risk, Capability.ON_DEMAND) and not run.exact:
         return found
     highest, share = point.objective + _NOISE * abs(point.objective), 1.0
     for _ in range(_HALVINGS):

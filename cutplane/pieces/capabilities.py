@@ -35,6 +35,7 @@ class Capability(Enum):
     SEPARATION = "separate"
     NEARBY = "nearby"
     DUAL_CUT = "dual_cut"
+    ON_DEMAND = "estimate"
     EXAMPLE_SLOPES = "example_slopes"
     BLOCK_ASCENT = "block_ascent"
     IMAGE_FORM = "cvxpy_image_form"

@@ -17,7 +17,6 @@ from cutplane.proof.evidence import HALF_SPACE, TRIVIAL, ProvableProblem, dense,
 from cutplane.proof.exact import checked, declared
 from cutplane.proof.oracle import Oracle
 from cutplane.proof.rounding import CANCELLED, INSIDE, ORACLE, REACH, RECOMPUTED, RESIDUAL, ROUNDING
-from cutplane.risks.base import OnDemandRisk
 from cutplane.sets.base import size_of
 from cutplane.status import least_size
 
@@ -118,9 +117,11 @@ def _upper(certificate: Certificate, oracle: Oracle, problems: list[str]) -> flo
         return np.inf
     upper, scale = point.objective, float(np.abs(point.values).sum())
     scale = max(scale + abs(problem.regularizer.value(certificate.x)), least_size(certificate.scale))
-    on_demand = isinstance(problem.risk, OnDemandRisk)  # the solve may have computed less accurate values
+    on_demand = offers(problem.risk, Capability.ON_DEMAND)  # the solve may have computed less accurate values
     excess = upper - certificate.upper_bound
-    if not (max(excess, 0.0) if on_demand else abs(excess)) <= RECOMPUTED * scale:
+    if on_demand:  # values are accurate relative to their terms
+        excess, scale = max(excess, 0.0), scale + float(np.sum(point.cancelled))
+    if not abs(excess) <= RECOMPUTED * scale:
         problems.append(f"the objective at x is {upper:.10g}, not {certificate.upper_bound:.10g}")
     return upper
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from cutplane.exceptions import InfeasibleError, OracleError
 from cutplane.pieces.answers import describe, is_finite, name_of, show, slopes_of, solutions_of, values_of
-from cutplane.pieces.capabilities import Capability, ability
+from cutplane.pieces.capabilities import Capability, ability, offers
 from cutplane.pieces.validation import Array
 from cutplane.proof.evidence import ProvableProblem
 from cutplane.proof.rounding import ABOVE, CANCELLED, EPS, ORACLE, OVERFLOWS, gamma
-from cutplane.risks.base import Estimate, ImagedRisk, OnDemandRisk, Risk
+from cutplane.risks.base import Estimate, ImagedRisk, Risk
 from cutplane.sets.base import HalfSpaces, Separator
 
 
@@ -83,7 +83,7 @@ class Oracle:
         self._last: Estimate | None = None
         self._sloped: tuple[Point, Array] | None = None
         self._cancelled_at: tuple[Point, Any] | None = None
-        self._is_on_demand = isinstance(problem.risk, OnDemandRisk)
+        self._is_on_demand = offers(problem.risk, Capability.ON_DEMAND)
         self._has_cancelled = type(problem.risk).cancelled is not Risk.cancelled
         self._pieces = ability(problem.risk, Capability.PIECES)
 

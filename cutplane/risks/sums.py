@@ -167,7 +167,7 @@ class WeightedSum(Risk):
         kept = tuple((c, r) for c, r in zip(weights, risks, strict=True) if c > 0.0) or (zero,)
         if all(isinstance(r, ImagedRisk) for _, r in kept):
             return ImagedWeightedSum(kept, separate)
-        on_demand = any(isinstance(r, OnDemandRisk) for _, r in kept)
+        on_demand = any(offers(r, Capability.ON_DEMAND) for _, r in kept)
         return (OnDemandWeightedSum if on_demand else WeightedSum)(kept, separate)
 
     def __repr__(self) -> str:
@@ -398,10 +398,10 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
 
     def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
         """Return the sums of values and cuts; each risk gets an equal share of the accuracy."""
-        count = sum(isinstance(r, OnDemandRisk) for _, r in self.terms)
+        count = sum(offers(r, Capability.ON_DEMAND) for _, r in self.terms)
         pairs = (
             (r.estimate(x, accuracy / (count * c)), r.cancelled(x))
-            if isinstance(r, OnDemandRisk)
+            if offers(r, Capability.ON_DEMAND)
             else _exact(r, x)
             for c, r in self.terms
         )
@@ -415,7 +415,7 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
         """Return slopes and offsets of the cuts, one per block, for multipliers of all terms and x."""
         x, sizes = u[-self.dim :], np.zeros(len(self.terms), dtype=np.int64)
-        on_demand = [isinstance(r, OnDemandRisk) for _, r in self.terms]
+        on_demand = [offers(r, Capability.ON_DEMAND) for _, r in self.terms]
         for j in np.flatnonzero(on_demand):
             one = sum(on_demand) == 1
             sizes[j] = u.size - self.dim if one else self.terms[j][1].estimate(x, np.inf).multipliers.size

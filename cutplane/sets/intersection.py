@@ -28,14 +28,11 @@ if TYPE_CHECKING:
 _BITS = 2.0**-48
 """Relative violation of a row that counts as a rounding error, because each term is rounded."""
 _ROUNDS = 30
-"""Largest number of least-squares steps, because each changes the side of one or two rows unless x is far
-away."""
+"""Most least-squares steps, because each changes the side of one or two rows unless x is far away."""
 _MANY = 500
-"""Largest number of rows corrected in one step, because the least-squares problem has an equation for each
-row."""
+"""Most rows corrected in one step, because the least-squares problem has an equation for each row."""
 _CYCLES = 200
-"""Largest number of cycles of projections, because a few halve the violation unless the sets are almost
-tangent."""
+"""Most cycles of projections, because a few halve the violation unless the sets are almost tangent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -50,8 +50,10 @@ class GraphRisk(PairwiseRisk):
     decoder : {"exact", "outer", "inner"}, default "exact"
         The decoder of graphs with cycles. Forests are always decoded exactly.
 
-        * "exact": finds and proves the best labelling. Small graphs are first solved by a linear programme,
-          which is often tight, the others by `GraphicalModel.map`.
+        * "exact": finds the best labelling and a bound of all scores. Small graphs are first solved by a
+          linear programme, which is often tight, the others by `GraphicalModel.map`, as accurately as the gap
+          between the bounds of f requires, from the last labelling and messages. If `map` ends without a
+          proof, its bound replaces the value, so that bounds hold and a gap remains.
         * "outer": solves the linear programme over locally consistent marginals. The relaxed risk, an upper
           bound of f, is minimised and certified [2]_.
         * "inner": takes the best labelling that `map` finds without tightening its bound. Cuts and lower
@@ -75,7 +77,7 @@ class GraphRisk(PairwiseRisk):
         If a shape is wrong, an entry is not finite, a label is not an integer or out of range, an edge joins
         a node to itself or occurs twice, or a weight is negative.
     OracleError
-        While solving, if `map` ends without a proof; use "outer" in this case.
+        In ``risk(w)`` and `predict`, if `map` ends without a proof; use "outer" or "inner" in this case.
 
     Notes
     -----

@@ -130,8 +130,9 @@ class MultilabelRisk(PairwiseRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Missing capabilities; also block steps if decoding all examples at once is much faster."""
-        return (*super().withheld, Capability.BLOCK_ASCENT) if self._together else super().withheld
+        """Missing capabilities; also block steps and estimates if decoding all at once is much faster."""
+        together = (Capability.BLOCK_ASCENT, Capability.ON_DEMAND) if self._together else ()
+        return *super().withheld, *together
 
     def part(self, low: int, high: int) -> Self:
         part = super().part(low, high)

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import Any, Self, get_args
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError, OracleError
-from cutplane.pieces.capabilities import Capability
+from cutplane.pieces.capabilities import Capability, offers
 from cutplane.pieces.validation import Array
+from cutplane.risks.base import Estimate
 from cutplane.risks.examples import as_weights
+from cutplane.runtime.deadline import check_time, seconds_left
 from cutplane.runtime.threads import run_chunks
 from cutplane.structured.example_sum import ExampleSum, Factors, Shares
 from cutplane.structured.graphs import BestMarginals, Graphs
-from cutplane.structured.mixture import slots
+from cutplane.structured.mixture import pack, slots
 from cutplane.structured.risk import Decoder
 from cutplane.structured.sequences import as_costs
 
+if TYPE_CHECKING:
+    from cutplane.graphical.model import GraphicalModel
+    from cutplane.graphical.result import MAPResult
+
 _SMALL = 1000
-"""Largest number of columns for which a linear programme is tried before `map`, because it takes a fraction
-of the time."""
+"""Columns up to which a linear programme is tried before `map`, because it takes a fraction of the time."""
 _CLOSED = 1e-9
 """Relative gap of an exact labelling that is accepted, because `map` cannot prove a smaller one."""
+_KEPT = 2**27
+"""Largest number of floats in the results from which `map` starts again, because they take a gibibyte."""
+_PER_LINK = 10
+"""Number of integers in a result for each end of an edge, because the messages need as many indices."""
+_ANY = 1e300
+"""Accuracy that stands for any, because a bound must be finite."""
 
 
 class PairwiseRisk(Shares, ExampleSum):
@@ -57,6 +70,9 @@ class PairwiseRisk(Shares, ExampleSum):
         self.exact = self.decoder != "inner" or whole
         self.relaxed = self.decoder == "outer" and not whole
         self._marginals: dict[Any, BestMarginals] = {}
+        self._models: dict[Any, GraphicalModel] = {}
+        self._results: dict[int, MAPResult] = {}
+        self._room = _KEPT
 
     @property
     def work(self) -> Array:
@@ -69,7 +85,8 @@ class PairwiseRisk(Shares, ExampleSum):
         return part
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_marginals": {}}  # models of HiGHS cannot be pickled
+        made = {"_marginals": {}, "_models": {}, "_results": {}, "_room": _KEPT}
+        return {**vars(self), **made}  # models of HiGHS cannot be pickled
 
     @abstractmethod
     def scores(self, w: Array, low: int, high: int) -> tuple[Array, Array]:
@@ -85,16 +102,63 @@ class PairwiseRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts, withheld if the decoder returns marginals instead of labellings."""
-        return (Capability.BLOCK_ASCENT, Capability.DUAL_CUT) if self.relaxed else ()
+        """Capabilities that the decoder lacks.
+
+        Marginals in place of labellings give no block steps and no cuts of multipliers. Only `map` has an
+        accuracy, so that forests, marginals and inner decoders give no estimates.
+        """
+        if self.relaxed:
+            return Capability.BLOCK_ASCENT, Capability.DUAL_CUT, Capability.ON_DEMAND
+        return () if self.decoder == "exact" and not self.graphs.forests.all() else (Capability.ON_DEMAND,)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
         run = run_chunks if self.graphs.forests.all() else map  # a linear programme serves many graphs
         parts = list(run(lambda chunk: self._part(x, *chunk), self.graphs.chunks))
         return sum(value for value, _ in parts), np.sum([slope for _, slope in parts], axis=0)
 
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return an upper bound of the value at `x`, and a cut that is below it by at most `accuracy` there.
+
+        Graphs with cycles are decoded as accurately as required, from their last labellings and messages. If
+        `map` ends without a proof, the bound is further above the cut.
+        """
+        graphs, value, weight = self.graphs, 0.0, float(self.weights.sum())
+        labels = graphs.labels.copy()
+        for low, high in graphs.chunks:
+            weights = self.weights[low:high]
+            unaries, pairs = self._augmented(x, low, high)
+            found, bounds, gap = self._bounded(unaries, pairs, low, high, accuracy, weight)
+            accuracy, weight = accuracy - gap, weight - float(weights.sum())
+            violations, true_scores = self._violations(unaries, pairs, found, low, high)
+            better, _ = graphs.over_nodes(low, high, violations > 0.0)
+            labels[graphs.nodes_of(low, high)][better] = found[better]
+            value += float(weights @ np.maximum(np.maximum(violations, bounds - true_scores), 0.0))
+        u = pack(np.ones((1, len(graphs))), labels[np.newaxis], np.diff(graphs.starts))
+        slopes, offsets = self.dual_cut(u)
+        return Estimate(np.maximum(value, slopes @ x + offsets), slopes, offsets, u)
+
+    def _bounded(
+        self, unaries: Array, pairs: Array, low: int, high: int, accuracy: float, weight: float
+    ) -> tuple[Array, Array, float]:
+        """Return labellings of graphs, upper bounds of all scores of each, and the weighted sum of the gaps.
+
+        Graphs without cycles have the bound -inf. The accuracy is for graphs of the given total weight, of
+        which these are the first; an accuracy that a graph does not need is shared by the next ones.
+        """
+        truth = self.graphs.labels[self.graphs.nodes_of(low, high)]
+        found, bounds, total = truth.copy(), np.full(high - low, -np.inf), 0.0
+        for i, nodes, tables in self._cyclic(pairs, low, high):
+            share = max(weight, float(self.weights[i]))
+            each = min(max(accuracy - total, 0.0) / share, _ANY) if share > 0.0 else _ANY
+            found[nodes], bounds[i - low], gap = self._mapped(unaries[nodes], tables, i, each, truth[nodes])
+            total, weight = total + self.weights[i] * gap, weight - float(self.weights[i])
+        self._decode_forests(unaries.copy(), pairs, low, high, found)
+        return found, bounds, total
+
     def decode(self, w: Array, i: int) -> Array:
         unaries, pairs = self._augmented(w, i, i + 1)
+        if offers(self, Capability.ON_DEMAND):
+            return self._bounded(unaries, pairs, i, i + 1, 0.0, 1.0)[0]
         return self.labellings(unaries, pairs, i, i + 1)
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
@@ -124,43 +188,93 @@ class PairwiseRisk(Shares, ExampleSum):
 
     def labellings(self, unaries: Array, pairs: Array, low: int, high: int) -> Array:
         """Return labellings of largest score of the graphs low <= i < high; `unaries` is overwritten."""
-        from cutplane.structured.forest_passes import best_labellings
-
-        graphs = self.graphs
         found = np.zeros(len(unaries), dtype=np.int64)
-        loose = np.flatnonzero(~graphs.forests[low:high]) + low
-        for i in loose.tolist():
+        for i, nodes, tables in self._cyclic(pairs, low, high):
+            found[nodes] = self._mapped(unaries[nodes], tables, i)[0]
+        self._decode_forests(unaries, pairs, low, high, found)
+        return found
+
+    def _cyclic(self, pairs: Array, low: int, high: int) -> Iterator[tuple[int, slice, Array]]:
+        """Yield each graph with cycles, the range of its nodes, and its tables, a single one if all agree."""
+        graphs = self.graphs
+        for i in (np.flatnonzero(~graphs.forests[low:high]) + low).tolist():
             nodes, edges = (slice(part.start - begin, part.stop - begin) for part, begin in (
                 (graphs.nodes_of(i, i + 1), int(graphs.starts[low])),
                 (graphs.edges_of(i, i + 1), int(graphs.edge_starts[low])),
             ))  # fmt: skip
-            found[nodes] = self._mapped(unaries[nodes], _tables(pairs, edges), i)
-        if loose.size < high - low:
+            yield i, nodes, pairs if len(pairs) == 1 else _tables(pairs, edges)
+
+    def _decode_forests(self, unaries: Array, pairs: Array, low: int, high: int, found: Array) -> None:
+        """Write the best labellings of graphs without cycles to `found`; `unaries` is overwritten."""
+        from cutplane.structured.forest_passes import best_labellings
+
+        graphs = self.graphs
+        if graphs.forests[low:high].any():
             edges = graphs.edge_starts, graphs.edges, *graphs.walk, graphs.forests
             first, message = graphs.edges_of(low, high).start, np.empty(graphs.n_states)
             best_labellings(graphs.starts, edges, first, low, high, unaries, pairs, message, found)
-        return found
 
-    def _mapped(self, unaries: Array, pairs: Array, i: int) -> Array:
-        """Return the best labelling of a graph with cycles, found by a linear programme or `map`."""
-        from cutplane.graphical.model import GraphicalModel
+    def _mapped(
+        self,
+        unaries: Array,
+        pairs: Array,
+        i: int,
+        accuracy: float | None = None,
+        labelling: Array | None = None,
+    ) -> tuple[Array, float, float]:
+        """Return a labelling of a graph with cycles, an upper bound of all scores, and their difference.
 
-        if self.decoder == "exact" and unaries.size + pairs.size <= _SMALL:
-            ends = self.graphs.ends(i, i + 1)
-            marginals, _, bound = self._programme(len(unaries), ends)(unaries, pairs)
+        Without an accuracy, the labelling is the best one, or `OracleError` is raised. With an accuracy, the
+        search starts from the given labelling and the last result for the graph.
+        """
+        ends, S = self.graphs.ends(i, i + 1), self.graphs.n_states
+        tables = np.broadcast_to(pairs, (len(ends), S, S))
+        if self.decoder == "exact" and unaries.size + tables.size <= _SMALL:
+            marginals, _, bound = self._programme(len(unaries), ends)(unaries, tables)
             found = marginals.argmax(axis=1)
             score = unaries[np.arange(found.size), found].sum()
-            score += pairs[np.arange(len(ends)), *found[ends].T].sum()
+            score += tables[np.arange(len(ends)), *found[ends].T].sum()
             if bound - score <= _CLOSED * abs(score):
-                return found
-        model = GraphicalModel.pairwise(-unaries, self.graphs.ends(i, i + 1), -pairs)
-        result = model.map(tol=_CLOSED, tighten=self.decoder == "exact")
-        if result.labelling is None or (self.decoder == "exact" and result.status != "OPTIMAL"):
-            raise OracleError(
-                f"The best labelling of graph {i} was not found: {result.status}, {result.reason}. Pass "
-                'decoder="outer", which relaxes graphs with cycles, or "inner".'
+                return found, bound, bound - score
+        model = self._model(unaries, ends, pairs)
+        if accuracy is None:
+            result = model.map(tol=_CLOSED, tighten=self.decoder == "exact")
+            if result.labelling is None or (self.decoder == "exact" and result.status != "OPTIMAL"):
+                raise OracleError(
+                    f"The best labelling of graph {i} was not found: {result.status}, {result.reason}. Pass "
+                    'decoder="outer", which relaxes graphs with cycles, or "inner".'
+                )
+            return result.labelling, -result.bound, result.gap_abs
+        last, left = self._results.get(i), seconds_left()
+        limit = None if left == math.inf else max(left, 1e-9)
+        result = model.map(tol=_CLOSED, tol_abs=accuracy, time_limit=limit, labelling=labelling, start=last)
+        check_time()
+        if result.status == "INTERRUPTED":
+            raise KeyboardInterrupt
+        size = model.tables.size + 2 * unaries.size + 2 * len(ends) * (S + _PER_LINK)
+        if last is not None or size <= self._room:
+            self._room -= size if last is None else 0
+            self._results[i] = result
+        assert result.labelling is not None
+        return result.labelling, -result.bound, result.gap_abs
+
+    def _model(self, unaries: Array, ends: Array, pairs: Array) -> GraphicalModel:
+        """Return the model of a graph; models of graphs with the same edges share what follows from these."""
+        from cutplane.graphical.model import GraphicalModel
+
+        key = len(unaries), ends.tobytes(), len(pairs)
+        if key not in self._models:
+            self._models[key] = GraphicalModel.pairwise(
+                -unaries, ends, -pairs if len(pairs) > 1 else -pairs[0]
             )
-        return result.labelling
+        turned = ends[:, 0] > ends[:, 1]
+        if turned.any():
+            swapped = np.swapaxes(pairs, 1, 2)
+            one = len(pairs) == 1
+            pairs = (
+                np.concatenate([pairs, swapped]) if one else np.where(turned[:, None, None], swapped, pairs)
+            )
+        return self._models[key].with_costs(-unaries, -pairs)
 
     def _programme(self, n_nodes: int, ends: Array) -> BestMarginals:
         """Return the linear programme of a graph; graphs with the same edges share it."""
@@ -181,18 +295,25 @@ class PairwiseRisk(Shares, ExampleSum):
 
     def _part(self, w: Array, low: int, high: int) -> tuple[float, Array]:
         """Return the value and the slope of the graphs low <= i < high."""
-        graphs, weights = self.graphs, self.weights[low:high]
+        weights = self.weights[low:high]
         unaries, pairs = self._augmented(w, low, high)
         if self.relaxed:
             return self._relaxed_part(unaries, pairs, low, high)
         found = self.labellings(unaries.copy(), pairs, low, high)
-        truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
-        here, tables = np.arange(truth.size), np.arange(len(ends)) % max(1, len(pairs))
-        gains = unaries[here, found] - unaries[here, truth]
-        of_pairs = pairs[tables, *found[ends].T] - pairs[tables, *truth[ends].T]
-        violations = graphs.sums(low, high, gains, of_pairs)
+        violations, _ = self._violations(unaries, pairs, found, low, high)
         factors = np.where(violations > 0.0, weights, 0.0)
         return float(factors @ violations), self._differences(found, factors, low, high)
+
+    def _violations(
+        self, unaries: Array, pairs: Array, found: Array, low: int, high: int
+    ) -> tuple[Array, Array]:
+        """Return the scores of labellings above the scores of the true ones, and the latter."""
+        graphs = self.graphs
+        truth, ends = graphs.labels[graphs.nodes_of(low, high)], graphs.ends(low, high)
+        here, tables = np.arange(truth.size), np.arange(len(ends)) % max(1, len(pairs))
+        of_truth = unaries[here, truth], pairs[tables, *truth[ends].T]
+        gains = unaries[here, found] - of_truth[0], pairs[tables, *found[ends].T] - of_truth[1]
+        return graphs.sums(low, high, *gains), graphs.sums(low, high, *of_truth)
 
     def _relaxed_part(self, unaries: Array, pairs: Array, low: int, high: int) -> tuple[float, Array]:
         """Return the value and the slope of the relaxed risk, with marginals instead of labellings."""

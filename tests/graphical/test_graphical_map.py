@@ -215,3 +215,42 @@ def test_optimal_means_a_gap_of_at_most_tol(method, tol):
             )
         if method == "auto":
             assert result.status == "OPTIMAL"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_from_the_messages_of_other_costs_are_valid(method):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        model = random_model(rng, n=5, max_arity=3, hard=0.2 * (seed % 2), integers=seed % 3 == 0)
+        start = model.map(method=method, max_iter=30)
+        for t in range(5):
+            noise = rng.normal(size=model.tables.size) * (1.0, 1e3)[t == 3]
+            model = model.with_costs(rng.normal(size=model.unaries.size), model.tables + noise)
+            result = model.map(method=method, max_iter=100, start=start)
+            check(model, result, model.brute_force()[1])
+            start = result
+
+
+def test_a_start_keeps_clusters_and_skips_work():
+    model = spin_glass(6, 6, seed=0)
+    first = model.map("dual")
+    assert first.proof.n_clusters > 0
+    again = model.map("dual", start=first)
+    assert again.status == "OPTIMAL" and again.proof.n_clusters == first.proof.n_clusters
+    assert again.history[-1].oracle_calls < 0.5 * first.history[-1].oracle_calls
+
+
+def test_a_start_must_have_the_same_factors():
+    start = spin_glass(3, 3).map()
+    for model in (spin_glass(3, 4), GraphicalModel([2] * 9), potts(3, 3, 3)):
+        with pytest.raises(cut.InvalidInputError, match="with_costs"):
+            model.map(start=start)
+    with pytest.raises(cut.InvalidInputError, match="MAPResult"):
+        spin_glass(3, 3).map(start=[0, 1])
+
+
+def test_an_absolute_gap_ends_a_run():
+    model = spin_glass(12, 12, seed=3)
+    result, exact = model.map("dual", tol_abs=3.0), model.map()
+    assert result.status == "OPTIMAL" and 0.5 < result.gap_abs <= 3.0 and "tol_abs" in result.reason
+    assert result.bound <= exact.energy <= result.energy

@@ -320,3 +320,49 @@ def model_of_two():
 def test_bad_input_is_refused(make, message):
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_other_costs_give_the_energies_of_a_new_model(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, n=4, hard=0.1)
+    unaries, tables = rng.normal(size=model.unaries.size), rng.normal(size=model.tables.size)
+    labellings = np.array(list(itertools.product(*(range(k) for k in model.cardinalities))))
+    for new, constant in (((unaries, None), None), ((None, tables), 2.0), ((unaries, tables), 0.1)):
+        other = model.with_costs(*new, constant=constant)
+        changed = [model.unaries if new[0] is None else unaries, model.tables if new[1] is None else tables]
+        starts = model.unary_starts
+        factors = [((u,), changed[0][starts[u] : starts[u + 1]]) for u in range(model.n_variables)]
+        for a in range(model.n_factors):
+            scope, table = model.factor(a)
+            begin = model.table_starts[a]
+            factors.append((scope, changed[1][begin : begin + table.size].reshape(table.shape)))
+        again = GraphicalModel(
+            model.cardinalities, factors, constant=model.constant if constant is None else constant
+        )
+        assert np.array_equal(other.energies(labellings), again.energies(labellings))
+        assert other.map().energy == pytest.approx(again.brute_force()[1])
+
+
+def test_parts_rounded_off_belong_to_the_old_costs():
+    model = GraphicalModel([2], [((0,), [1.0, 0.0]), ((0,), [1e-20, 0.0]), ((), 1.0), ((), 1e-20)])
+    assert model.rounded_off > 0.0
+    assert model.with_costs([3.0, 4.0]).rounded_off > 0.0  # of the constant
+    assert model.with_costs([3.0, 4.0], constant=0.0).rounded_off == 0.0
+    assert model.with_costs([3.0, 4.0], constant=0.0).energy([0]) == 3.0
+
+
+def test_costs_are_copied_and_checked():
+    model, costs = potts(2, 2, 2), np.zeros((4, 2))
+    other = model.with_costs(costs)
+    costs[:] = 1.0
+    assert not other.unaries.any() and not other.unaries.flags.writeable
+    assert other.n_factors == model.n_factors and np.array_equal(other.tables, model.tables)
+    for costs, words in (
+        ((np.zeros(7),), "must have 8 entries"),
+        ((None, np.zeros(3)), "model.tables"),
+        ((np.full(8, np.nan),), "nan"),
+        ((np.full(8, 1e308),), "too large"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            model.with_costs(*costs)

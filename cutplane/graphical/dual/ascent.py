@@ -33,7 +33,7 @@ _PATIENCE = 5
 """Number of rounds without an increase after which the ascent ends, because the bound may increase again
 after a few."""
 _GUESSED = 0.03
-"""Joint states of guessed clusters relative to all table entries, few because such clusters may not help."""
+"""Joint states of guessed clusters relative to all table entries, few because they may not help at all."""
 _DECODING = 4
 """Rounds between two decodings, because a decoding takes two greedy labellings and two local searches."""
 _FAR = 0.03
@@ -137,7 +137,7 @@ class ClusterAscent:
         self._rise, self._floor = floor - self._floor, max(floor, self._floor)
         is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.best.labelling is None
         if self._floor < math.inf and is_due:
-            self._improve()
+            self._improve(forbids=self.n_sweeps > _SWEEPS)
         self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:
@@ -165,11 +165,11 @@ class ClusterAscent:
     def _is_late(self) -> bool:
         return clock() > self.deadline
 
-    def _improve(self) -> None:
+    def _improve(self, forbids: bool = True) -> None:
         """Decode a labelling, and forbid the states that no better labelling can have."""
         self.best.offer(decode(self.reparametrization, self.deadline))
         room = self.best.energy - self._floor
-        if not self._is_late() and room <= self._fixed_at:
+        if forbids and not self._is_late() and room <= self._fixed_at:
             self._fixed_at = 0.9 * room
             accuracy = 1e-9 * max(self.model.typical_cost, abs(self.best.energy))
             room += accuracy - 0.999 * self.model.energy_lattice.unit

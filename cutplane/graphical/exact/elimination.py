@@ -50,8 +50,12 @@ def eliminate(
     if 0 in counts:
         return None, np.inf
     scopes = open_scopes(model, counts)
-    order, width = elimination_order(counts, scopes, limit, deadline)
-    _check(deadline)
+    key = limit, tuple(counts)
+    if key not in model.orders:
+        found = elimination_order(counts, scopes, limit, deadline)
+        _check(deadline)
+        model.orders[key] = found
+    order, width = model.orders[key]
     if width > limit:
         raise InvalidInputError(
             f"Every order tried for {model!r} needs a table of 2^{width:.1f} entries or more, beyond "
