@@ -187,7 +187,7 @@ class _LinearRows:
 
 
 def _sharing(stage: Any, first: Any) -> Any:
-    """Replace the arrays of a stage that are equal to arrays of the first stage by the latter."""
+    """Return the stage with the arrays of the first stage in place of equal ones."""
     if type(stage) is not type(first):
         return stage
     pairs = [(field.name, getattr(first, field.name)) for field in fields(stage)]

@@ -60,7 +60,7 @@ class Bounds:
         self._known: tuple[float, Proof] = -math.inf, Proof()
 
     def terms(self) -> float:
-        """Return the size of the terms of the objective, whose difference may be much smaller."""
+        """Return the size of the terms of the objective, which may cancel."""
         return self.scale
 
     def slack(self) -> float:
@@ -68,7 +68,7 @@ class Bounds:
         return 0.0
 
     def offer_point(self, point: Point) -> bool:
-        """Keep the point if it is feasible and better; tell whether rounding errors cannot explain it."""
+        """Keep the point if it is feasible and better; tell whether it is better beyond rounding errors."""
         if math.isfinite(point.objective):
             self.scale = max(self.scale, abs(point.objective))
         if not (point.feasible and point.objective < self.upper):
@@ -87,7 +87,7 @@ class Bounds:
         self.lower = self._settled(self._computed, self._magnitude)
 
     def raise_best(self, slopes: Array, offsets: Array) -> None:
-        """Raise the values at the best point to the new cuts, one per block, where the cuts are higher."""
+        """Raise the values at the best point where the new cuts, one per block, are higher."""
         assert self.best is not None
         values = np.maximum(self.best.values, slopes @ self.best.x + offsets)
         rise = float((values - self.best.values).sum())

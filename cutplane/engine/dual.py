@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
-"""Factors of the regularizer's weight with which inner multipliers are searched; smaller ones first, because
-they give multipliers farther inside the domain."""
+"""Factors of the regularizer's weight, ascending because smaller weights give multipliers farther inside the
+domain of L."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
-"""Shares of the inner multipliers in a mixture, tried in this order because the bound loses as large a
-share."""
+"""Shares of multipliers inside the domain in a mixture, ascending because a share reduces the bound by about
+as much."""
 _LARGE = 100_000
-"""Entries of the cuts above which prox problems replace linear programmes, because these are then slower."""
+"""Number of entries of the cuts from which prox problems replace linear programmes, because the latter are
+then slower."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
-"""Weights of the prox term relative to the steepest cut, tried in this order because a small weight changes
-the solution less."""
+"""Weights of the prox term relative to the steepest cut, tried in this order until a solution gives a bound,
+because with a smaller weight it is closer to the model's minimum."""
 _FLAT = 1e-9
 """Largest relative residual of a flat combination of slopes, because nnls is less accurate than float64."""
 

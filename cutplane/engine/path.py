@@ -162,7 +162,7 @@ def followed(problem: Any, lams: Array, method: Method, options: dict[str, Any])
 def _leader(
     problem: Declaration, method: Method, options: dict[str, Any]
 ) -> Callable[[Declaration], Result | None] | None:
-    """Return a function that solves the next weight by the method's follower; it returns None if it fails.
+    """Return a function that solves the next weight by the method's follower, or returns None on failure.
 
     Return None if the method has no follower for the problem, or the options exclude it.
     """
@@ -358,7 +358,7 @@ def follow_exactly(problem: Any, method: Method, end: Any, options: Mapping[str,
     shown = {name: options[name] for name in ("callback", "progress", "log") if name in options}
     rest = {name: value for name, value in options.items() if name not in shown}
     given = problem.regularized_by(g)
-    given.as_given = True  # the knots and bounds of the state are in these variables
+    given.as_given = True  # because the state has knots and bounds in the user's variables
     driver = given.iterate(method, **rest)
     result = driver.run(**shown)
     state = driver.method_state

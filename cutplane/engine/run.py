@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _PATIENCE = 200, 10
-"""Largest number of halvings of the distance to a finite point, and tries at each distance, because the
-objective may be finite only close to this point."""
+"""Largest number of moves towards a finite point, and of moves by the same factor, because the objective may
+be finite only close to this point."""
 _SHARE = 0.1
 """Error allowed in an on-demand answer, relative to the gap, because a larger error makes the cut useless."""
 _CALLS, _FLAT = 3, 0.2
@@ -526,7 +526,7 @@ class Run(Bounds):
         self.bundle.lower(CANCELLED * hidden)
 
     def _finite(self, x: Array, accuracy: float) -> Point:
-        """Evaluate at x; as long as the objective is inf, go halfway to a finite point, later less far."""
+        """Evaluate at x; while the objective is inf, move x halfway, later farther, to a finite point."""
         accuracy = min(accuracy, self._accuracy)
         point = self.evaluator.point(x, accuracy)
         if math.isfinite(point.objective):

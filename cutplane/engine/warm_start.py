@@ -125,7 +125,7 @@ def _transfer(run: Run, earlier: Certificate) -> tuple[Array, dict[int, int]]:
 
 
 def _highest_again(run: Run, earlier: Certificate, rows: Array) -> tuple[Array, Array, Array]:
-    """Compute highest cuts for the set of the run, because earlier ones are valid only over its set."""
+    """Compute highest cuts over the run's set, because the earlier ones hold only over the earlier set."""
     slopes, offsets = earlier.slopes.copy(), earlier.offsets.copy()
     for row in [row for row in rows.tolist() if int(earlier.queries[row]) in earlier.duals]:
         try:

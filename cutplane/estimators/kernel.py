@@ -363,7 +363,7 @@ class KernelClassification(Classification, KernelFunctionEstimator):
 
 
 def votes(scores: Array, count: int) -> Array:
-    """Return the votes of pairs of classes, plus less than half a vote for the sum of scores."""
+    """Return the votes for each class, plus less than half a vote by its sum of scores."""
     votes, sums = np.zeros((2, len(scores), count))
     for k, (i, j) in enumerate(combinations(range(count), 2)):
         won = scores[:, k] > 0.0
@@ -505,7 +505,7 @@ def _fold(
             coefficients = coefficients[parts[0].examples]
         values = cross[:, : len(coefficients)] @ coefficients + intercepts
         machine._predictions = lambda X: values
-        if model.scoring is None and is_classifier(model):  # the accuracy, without its checks
+        if model.scoring is None and is_classifier(model):  # the accuracy, without scikit-learn's checks
             return vectors, float(np.average(machine.predict(cross) == y[test], weights=rest))
         known = {} if rest is None else {"sample_weight": rest}
         return vectors, float(scorer(machine, cross, y[test], **known))

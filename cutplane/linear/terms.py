@@ -163,7 +163,7 @@ class Terms:
 
 
 def _strongest(pulls: Array) -> Array:
-    """Return all blocks with an infinite pull, then those with the largest pulls, in decreasing order."""
+    """Return all blocks with an infinite entry in `pulls`, then those with the largest, in order."""
     size = max(_GROWTH * np.count_nonzero(pulls == np.inf), pulls.size // _PART, _FEW)
     which = np.argpartition(-pulls, size)[:size] if size < pulls.size else np.arange(pulls.size)
     return which[np.argsort(-pulls[which], kind="stable")]

@@ -47,8 +47,8 @@ _IDLE = 20
 """Number of steps without a gain beyond rounding after which a solve stops, because later steps then gain
 nothing either."""
 _SETTLED = 1e-3
-"""Largest score of a free variable, relative to the best score, at which another variable enters, because
-smaller scores are errors of the factor."""
+"""Largest score of a free variable, relative to the best score of a fixed one, at which the latter becomes
+free, because smaller scores are errors of the factor."""
 _SLICE = 1e7
 """Operations between two checks of the clock and the keyboard, because they take a hundredth of a second."""
 

@@ -88,7 +88,7 @@ class Entrant:
         return clock() - began
 
     def charge(self, spent: float, cpu: float) -> float:
-        """Return the charge of the last step within the first promise: the counted time, within limits.
+        """Return the time charged for a step while the first method runs alone: counted, within limits.
 
         The limits are computed from CPU time and not from the clock, so that a loaded machine changes no
         result.

@@ -225,7 +225,7 @@ class TupleWeights:
         return np.maximum(total, 0.0) / max(self._mass, 1e-300)
 
     def _settle(self) -> None:
-        """Multiply the scale into the weights, and add sigma theta to the lag."""
+        """Multiply the weights by the scale, and add sigma theta to the lag."""
         for entry in self._entries.values():
             entry[1] -= self._sigma * entry[0]
             entry[0] *= self._scale

@@ -90,7 +90,7 @@ def _lower(again: Recomputed, upper: float, problems: list[str]) -> float:
     excess = np.inf if best.value == -np.inf else claimed - best.value - RECOMPUTED * abs(best.value) - error
     if excess > 0.0 and best.minimiser is not None:
         excess -= again.bits(best.minimiser)
-    if 0.0 < excess < np.inf:  # the claimed bound may include a smaller charge for rounding errors of slopes
+    if 0.0 < excess < np.inf:  # the claimed bound may subtract less for rounding errors of slopes
         above = DualFunction(dual.problem, charged=False)(*now, *given, reach=reach)
         excess = min(excess, claimed - above.value - RECOMPUTED * abs(above.value) - above.error)
     if excess > 0.0:
@@ -262,7 +262,7 @@ class Recomputed:
 
     @cached_property
     def _at_zero(self) -> tuple[float, float]:
-        """Sizes of value and slope at zero, by the oracle because a certificate may be forged; else zeros."""
+        """Sizes of value and slope at zero, by the oracle (a certificate may be forged); 0 if it fails."""
         try:
             point = self.oracle.point(np.zeros(self._probe.size))
             steepest = float(np.abs(self.oracle.slopes(point)).max(initial=0.0))

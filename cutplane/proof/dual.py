@@ -212,7 +212,7 @@ class DualFunction:
         if math.isfinite(value):
             error += float(slack @ (np.full(v.size, extent) if minimum.x is None else np.abs(minimum.x)))
         if self.problem.risk.linear and error <= ROUNDING * abs(value):
-            error = 0.0  # because the minimum over X0 is both bounds, with the same rounding error
+            error = 0.0  # both bounds are this minimum, with the same rounding error
         return DualValue(value - error, found.multipliers, magnitude, minimum.x, error)
 
     def at_infima(self) -> float:

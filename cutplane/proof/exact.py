@@ -481,7 +481,7 @@ def proposals(found: Declared, slope: Sequence[Fraction], x: Any) -> Iterable[li
         return
 
     def negative(mu: Any) -> tuple[float, Any]:
-        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # 1e-300 sends linear coordinates to a side
+        c, soft = v + mu @ A, np.where(q > 0.0, q, 1e-300)  # 1e-300: linear coordinates are at a side
         with np.errstate(over="ignore"):
             z = np.clip(-np.sign(c) * np.maximum(np.abs(c) - a, 0.0) / soft, low, high)
         z = np.clip(z, -1e100, 1e100)

@@ -184,7 +184,7 @@ class Oracle:
         """
         if self.risk.linear:
             return self._at_zero
-        from cutplane.proof.bound import offsets_down  # here, because it is compiled
+        from cutplane.proof.bound import offsets_down  # not at the top, because it needs numba
 
         share, beside = CANCELLED + gamma(point.x.size + 6), np.empty(values.size)
         beside[:] = CANCELLED * (cancelled + self.hidden)

@@ -93,7 +93,7 @@ def assembled(model: Any, sign: float) -> tuple[Problem, float, tuple[Any, ...],
 
 
 def _stacked(variables: Sequence[Any], reading: Reading) -> Stack:
-    """Return the variables; a bias is last and has its sign, because it becomes the intercept."""
+    """Return the variables; a bias is last, possibly negated, because it becomes the intercept."""
     last, sign = next(filter(None, (_bias(rows.image) for rows in reading.rows)), (None, 1.0))
     first = [variable for variable in variables if variable is not last]
     return Stack(first if last is None else [*first, last], sign)
@@ -145,7 +145,7 @@ def _bias(image: Image) -> tuple[Any, float] | None:
 
 
 def _matrix(image: Image, stack: Stack, without: Array | None = None) -> Any:
-    """Return the matrix of an image, with a column for each entry of x, divided by the scale `without`."""
+    """Return the matrix of an image, a column for each entry of x, with rows divided by `without`."""
     m, blocks = image.shift.size, []
     for core, scale in image.parts:
         where, matrix = _columns(core, m, stack)
@@ -165,7 +165,7 @@ def _matrix(image: Image, stack: Stack, without: Array | None = None) -> Any:
 
 
 def _columns(core: Core, m: int, stack: Stack) -> tuple[slice, Any]:
-    """Return the slice of x that a core depends on, and its matrix."""
+    """Return the slice of x that a `Core` depends on, and the matrix of this slice."""
     if core.X is None and not core.is_bias:
         return slice(0, stack.dim), stack.matrix(core.source)
     where, sign = stack.place(core.source)
@@ -182,7 +182,7 @@ def _scaled(matrix: Any, factors: Array) -> Any:
 def _multiclass_risk(
     scores: Scores, rows: list[LossTerm], stack: Stack
 ) -> tuple[MulticlassRisk, LossTerm] | None:
-    """Return the risk of scores minus the scores of the observed classes, and the rows of these classes."""
+    """Return the multiclass risk, and the term with the scores of the true classes; None if there is none."""
     if [v.id for v in stack.variables] != [scores.variable.id] or not (scores.weight > 0.0).all():
         return None
     for term in rows:

@@ -91,7 +91,7 @@ def plot_path(path: Any, ax: Axes | None = None) -> Axes:
     """Plot the coordinates of the best point over the weight of the regularizer.
 
     If there are more than 100 coordinates, the 100 that become largest are drawn, and the label of the axis
-    tells this.
+    says so.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def plot_comparison(comparison: Any, ax: Axes | None = None, by: str = "seconds"
 def _colours_and_styles(comparison: Any) -> tuple[list[str], list[str]]:
     """Return a colour and a line style for each row: one for its method and the other for its backend.
 
-    Colours distinguish methods or backends, whichever are more.
+    Colours distinguish methods or backends, whichever are more numerous.
     """
     columns = [[row.method for row in comparison.rows], [row.backend for row in comparison.rows]]
     coloured, styled = sorted(columns, key=lambda names: -len(set(names)))

@@ -390,7 +390,7 @@ def _scatter(X: Any, vectors: Array) -> Array:
         passes.scatter(starts[start : stop + 1], indices, data, vectors[start:stop], out)
         return out
 
-    most = min(_SUMS, max(1, int(X.indptr[-1]) // (4 * size)))  # each with more entries than its sum
+    most = min(_SUMS, max(1, int(X.indptr[-1]) // (4 * size)))  # each part has more entries than its sum
     first, *rest = run_chunks(part_sum, _parts(X, vectors, most))
     for part in rest:
         first += part

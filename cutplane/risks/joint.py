@@ -49,7 +49,7 @@ class Scored:
         """The value of the risk, inf where scores overflow, and the sum of its absolute terms."""
         offset, u = self.piece
         with np.errstate(over="ignore", invalid="ignore"):
-            terms = u * self.scores  # BLAS would start threads, and add less exactly
+            terms = u * self.scores  # not by BLAS, which starts threads and adds less exactly
             value = offset + float(terms.sum())
             return (value if np.isfinite(value) else np.inf), float(np.abs(terms).sum())
 
@@ -388,7 +388,7 @@ class RankingRisk(JointRisk):
         """Return the lower and the higher row of every pair, and its cost."""
         rows = np.lexsort((self._levels, self._queries))
         cells = self._queries[rows] * (1 + int(self._levels.max())) + self._levels[rows]
-        first = np.searchsorted(cells, cells, side="right")  # places with higher rows of the query
+        first = np.searchsorted(cells, cells, side="right")  # where the query's higher rows begin
         counts = self._starts[self._queries[rows] + 1] - first
         places = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
         lower, higher = np.repeat(rows, counts), rows[places]

@@ -291,7 +291,7 @@ class MulticlassAscent:
         return self._shares.ravel().copy()
 
     def advance(self) -> float:
-        """Visit all examples, then the changing ones as long as it is faster; return the sum of the gaps."""
+        """Visit all examples, then the changed ones as long as this is faster; return the sum of the gaps."""
         gap, rise = self._pass(self._present)
         visits = self._present.size
         for _ in range(_MOST):

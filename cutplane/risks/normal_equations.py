@@ -89,7 +89,7 @@ class _FeatureSystem:
         if risk.intercept:
             H[n, :n] = H[:n, n]
             H[n, n] += weights.sum()
-        trace = np.trace(H)  # at least every entry
+        trace = np.trace(H)  # at least every |H_jk|, to detect overflows
         self._factor, failed = dpotrf(H, lower=1, overwrite_a=1)
         if failed or not np.isfinite(trace):
             raise linalg.LinAlgError("the matrix is not positive definite")

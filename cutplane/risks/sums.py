@@ -179,7 +179,7 @@ class WeightedSum(Risk):
 
     @cached_property
     def _is_nonnegative(self) -> bool:
-        """Whether all terms are nonnegative, because their values then cannot cancel."""
+        """Whether all terms are nonnegative, so that their values cannot cancel."""
         return all((r.infima >= 0.0).all() for _, r in self.terms)
 
     def formula(self, x: str = "x") -> str:

@@ -16,7 +16,7 @@ def best_alignment(a, b, matches, bonus, partners, opening, extension, prefixes,
     `matches` contains the scores of two symbols; the bonus is added if a[i] is matched with partners[i].
     `prefixes`, shape (3, len(b) + 1), is set to the best scores of prefixes that end in state 0, a match;
     1, an unmatched position of a; or 2, an unmatched position of b. `predecessors`, shape (3, len(a) + 1,
-    len(b) + 1), is set to the states before. Return the largest score.
+    len(b) + 1), is set to the states from which these scores come. Return the largest score.
     """
     n, m = a.shape[0], b.shape[0]
     for j in range(m + 1):
@@ -34,7 +34,7 @@ def best_alignment(a, b, matches, bonus, partners, opening, extension, prefixes,
                 best, state = prefixes[1, j], 1
             alone = best + extension
             predecessors[1, i, j] = state
-            # the best score of the prefixes i - 1 and j, for the later match of a[i - 1] and b[j]
+            # the best score of the prefixes i - 1 and j, for a match of a[i - 1] and b[j]
             ahead, which = prefixes[0, j], 0
             for k in range(1, 3):
                 if prefixes[k, j] > ahead:

@@ -130,7 +130,7 @@ class MultilabelRisk(PairwiseRisk):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Missing capabilities; also block steps and estimates if decoding all at once is much faster."""
+        """The missing capabilities, block steps and estimates if decoding all at once is much faster."""
         together = (Capability.BLOCK_ASCENT, Capability.ON_DEMAND) if self._together else ()
         return *super().withheld, *together
 

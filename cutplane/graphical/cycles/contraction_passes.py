@@ -1,4 +1,4 @@
-"""Components of edges whose ends are certain to agree or disagree, and paths within them, in compiled code.
+"""Contraction of edges whose ends certainly agree or disagree, and paths in the components; compiled.
 
 Only modules that need numba in any case import this one.
 """
@@ -19,10 +19,10 @@ INTEGRAL = 1e-9
 class ContractedNet(NamedTuple):
     """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
 
-    The arcs between different components are grouped by their tails. `weights` are their disagreements after
-    flipping the nodes of parity 1, and `arcs` are their numbers in the graph. `component` is the component of
-    each node of the graph, and `parity` tells whether the node disagrees with the first node of the
-    component.
+    The arcs between different components are grouped by their tails. `weights` are the disagreements of the
+    arcs after a flip of the nodes of parity 1, and `arcs` are their numbers in the graph. `component` is the
+    component of each node of the graph, and `parity` tells whether the node disagrees with the first node of
+    the component.
     """
 
     starts: Array
@@ -37,7 +37,7 @@ class ContractedNet(NamedTuple):
 def contract(graph, c, tol):
     """Contract the edges with c within INTEGRAL of 0 or 1.
 
-    Also return the arcs within a component, one per edge, that contradict it by more than `tol`.
+    Also return the arcs within a component, one per edge, that contradict its parities by more than `tol`.
     """
     starts, tails, heads, edges = graph
     n = starts.shape[0] - 1
@@ -135,7 +135,7 @@ def join(first, last, size, graph, net, c, scratch):
 
 @routine
 def _meet(first, last, graph, net, c, scratch):
-    """Search from both nodes, the cheaper one next, and return the node where the searches meet."""
+    """Search from both nodes, on the cheaper side first, and return the node where the searches meet."""
     queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts
     queues[0, 0], queues[1, 0] = first, last
     via[0, first] = via[1, last] = 0

@@ -114,7 +114,7 @@ class ClusterAscent:
                 return
 
     def _is_slow(self) -> bool:
-        """Return whether to search for clusters; after a search without clusters, the next one is later."""
+        """Tell whether to search for clusters; after a search without clusters, the next one is later."""
         slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
         return self._rise <= slow
 
