@@ -52,7 +52,7 @@ class ConicStage:
 
     @property
     def n_multipliers(self) -> int:
-        """The number of rows, for z, plus the number of columns, for the linearisation point u."""
+        """The number of entries of multipliers (z, u): the rows for z, and the columns for u."""
         return self.b.size + self.c.size
 
     @cached_property

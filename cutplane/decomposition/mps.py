@@ -20,7 +20,8 @@ from cutplane.pieces.validation import Array
 T = TypeVar("T")
 
 _FIELDS = (1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)
-"""Columns of the fields of a line in the fixed format, needed because names may contain blanks in it."""
+"""Columns of the fields of a line in the fixed format, in which names may contain blanks, because no
+separator marks them."""
 _INFINITE = 1e20
 """Absolute value from which a bound is infinite, because MPS files write inf as 1e20 or 1e30."""
 _LARGEST = 1e15
@@ -289,7 +290,7 @@ class MpsReader:
             line.fail(f"the bound {kind!r} is not supported, only LO, UP, FX, FR, MI and PL")
         if kind in _BOUNDS and words:
             if len(words) == 3 or (len(words) == 2 and words[1] not in self.columns):
-                line.value(words.pop(), infinite=True)  # a number without meaning
+                line.value(words.pop(), infinite=True)  # a number that these bound types do not use
             words = [*words, "0"]
         if len(words) not in (2, 3):
             line.fail(f"the bound '{line}' must be a type, a name, a column and a number")

@@ -103,7 +103,7 @@ def _apart(make: Callable[..., Any], names: Sequence[str], single: bool, part: A
 
 
 def _held(part: Any, futures: Mapping[Any, Any]) -> list[Any]:
-    """Return the futures of a block: itself, or its dependencies, because its graph has only keys."""
+    """Return the futures that a block needs: the block, or its dependencies if the graph has only keys."""
     if not futures:
         return []
     tasks = dict(part.dask).values()

@@ -30,7 +30,8 @@ _SPLIT = 2.0**27 + 1.0
 """Factor that splits a float64 into two halves of 26 bits, because products of such halves are exact (Dekker
 1971)."""
 _NUMBERS = 3
-"""Numbers of a programme per coordinate, because a square has one row and two auxiliary variables."""
+"""Largest size of a programme of squares per coordinate, because a square has one row and two auxiliary
+variables."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +145,9 @@ SAME = SameVariables()
 
 
 class Restated(NamedTuple):
-    """A problem in standard variables, or whose risk became its regularizer, and the change of variables."""
+    """A problem in standard variables, or one whose risk became its regularizer, with the change of
+    variables.
+    """
 
     problem: Declaration
     change: Change | SameVariables

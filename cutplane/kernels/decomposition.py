@@ -146,8 +146,8 @@ class NuDecomposition(Decomposition):
 
     The coefficients are a = sum_s a_s. Each term of a `NuRisk` has one vector a_s >= 0 or a_s <= 0 with
     bounds and a fixed sum of absolute values, nu / (2 lam). A step raises one coefficient and lowers another
-    one of the same term. It is taken in the term with the larger violation of the optimality conditions.
-    Otherwise the method is `Decomposition`.
+    one of the same term. It is taken in the term with the larger violation of the optimality conditions. All
+    other steps are as in `Decomposition`.
 
     Raises
     ------

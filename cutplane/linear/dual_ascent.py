@@ -34,7 +34,8 @@ _LATER = 2.0
 """Factor of the expected number of epochs after the first check, because the first epoch gains more than
 later ones."""
 _FEW = 0.1
-"""Share of the examples below which all are visited again, because an epoch over few examples is cheap."""
+"""Share of the examples below which the next epoch visits all, because an epoch over few examples is
+cheap."""
 
 
 class Batches:
@@ -199,7 +200,8 @@ class DualAscent:
         return cost_of_visits(visits, entries, dense, pieces_of(self.risk.loss) is None)
 
     def _best_factor(self, u: Array, slope: Array) -> float:
-        """Return the factor t in [0, 1] of the multipliers with the best bound, for linearised conjugates.
+        """Return the t in [0, 1] for which t times the multipliers give the best bound, by linearised
+        conjugates.
 
         The multipliers may belong to another weight of the regularizer. The true bound is at least as good,
         because conjugates are convex.

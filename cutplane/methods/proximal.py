@@ -29,21 +29,21 @@ its slope is so much steeper than the model that digits would be lost."""
 _PATIENCE = 3
 """Number of steps of one kind in a row before the weight may change, because Kiwiel's rule requires them."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8
-"""Weights for the lower bound, in units of the current one, tried before the model without a prox term
-because the master of the steps solves them faster than another master solves that model."""
+"""Factors of the prox weight with which the model is minimised for the lower bound, before it is minimised
+without a prox term, because the master of the steps is faster."""
 _LIGHTEST = 1e-100
 """Least weight after halvings, because squares of steps are multiplied and divided by it."""
 _WIDEST = 1000
 """Largest dimension in which a centre is enclosed, because this takes two calls and two cuts per
 coordinate."""
 _FARTHER, _BELOW = 8.0, 0.25
-"""Growth of the radii as long as no bound is finite; and the depth of the cuts below the centre as a share of
-the tolerance, less than 1 because there are other errors."""
+"""Growth of the radii while no bound is finite; and the depth of the cuts below the centre as a share of the
+tolerance, less than 1 because there are other errors."""
 _SHARPER, _SHARPEST, _HOPELESS = 0.1, 1e-8, 1e-6
-"""Factor of the allowed predicted decrease after each enclosure, and its least values relative to the
-tolerance. Below the first one, differences of two objectives are rounding errors. The second one is used if
-no bound is finite, because after six enclosures, with radii of 3e4 times the first ones, there is probably no
-minimiser."""
+"""Factor of the allowed predicted decrease after each enclosure, and two least values of this decrease
+relative to the tolerance. Below the first value, differences of two objectives are rounding errors. The
+second value is for runs without a finite bound, because after six enclosures, with radii of 3e4 times the
+first ones, there is probably no minimiser."""
 
 
 class Enclosure(NamedTuple):
@@ -170,7 +170,7 @@ class ProximalBundle(Method):
 
 
 def _certify(run: Run, centre: Point, weight: float) -> None:
-    """Raise the lower bound with smaller weights, until the gap is closed or the model predicts too much."""
+    """Minimise the model with smaller weights, until the gap is closed or the prediction is too large."""
     for stabilization in (*(Prox(centre.x, shrink * weight) for shrink in _SHRINKS), None):
         reduced = run.reduced(stabilization)
         if run.closed or centre.objective - reduced.objective > run.tolerance(centre.objective):

@@ -233,7 +233,7 @@ class MKL:
         if status is Status.OPTIMAL and gap > tol:
             status, reason = Status.STALLED, "the last kernel machine could not be trained to the tolerance"
         elif status is Status.OPTIMAL:
-            reason = gap_reason(gap, tol)  # because the engine solved to a share of tol
+            reason = gap_reason(gap, tol)  # the engine's reason has a share of tol
         return MKLResult(
             weights=weights,
             coefficients=machine.solution.a,
@@ -269,7 +269,7 @@ class MKL:
         return best[1], best[2]
 
     def _transferred(self, earlier: MKLResult) -> Result:
-        """Return the cuts of a result for another C as a result from which the engine can start.
+        """Return a result from which the engine can start, with the cuts of a result for another C.
 
         The coefficients a of each cut are multiplied by the number s that maximises the cut at the last
         weights and keeps s a in the domain of the conjugates; the slopes are multiplied by s^2. A cut without
