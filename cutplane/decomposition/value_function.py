@@ -193,7 +193,7 @@ class ValueFunction(OnDemandRisk):
 
         def cuts() -> Iterator[tuple[Array, float]]:
             for number, (stage, one) in enumerate(zip(self.stages, solved, strict=True)):
-                slope, offset = stage.cut(one.multipliers)  # may exceed the relaxed value
+                slope, offset = stage.cut(one.multipliers)  # the cut may exceed the relaxed value
                 worth[number] = max(one.value, float(slope @ x) + offset)
                 yield slope, offset
 

@@ -152,7 +152,7 @@ def check_cuts(
     """
     slopes, offsets, blocks = cuts[0], cuts[1], np.asarray(cuts[2])
     X, values = np.atleast_2d(X, values)
-    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # last: half-spaces
+    there = np.concatenate([values.T, np.full((1, len(X)), np.inf)])[blocks]  # half-spaces: inf
     excess = slopes @ X.T + offsets[:, np.newaxis] - there
     for row, place in np.argwhere(excess > ORACLE * np.abs(there)).tolist():
         found, x, above = origin(row), X[place], excess[row, place]

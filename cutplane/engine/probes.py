@@ -73,7 +73,7 @@ def probe(run: Run) -> int:
     bounded, best = run.problem.simple_set.bounded, run.best.x
     known.add(evaluate(known.far() if bounded else best + _STEP * (known.elsewhere() - best)))
     flat = ~known.steep()
-    if flat.any():  # if the oracle's slope omits a coordinate, it never changes
+    if flat.any():  # a run never changes a coordinate whose slopes are 0
         known.add(evaluate(run.problem.into_simple_set(np.where(flat, known.elsewhere(), run.best.x))))
     while known.calls < count:
         end, share = known.elsewhere(), known.rng.uniform(0.2, 0.8)
@@ -157,7 +157,7 @@ class _ProbedPoints:
             check_cuts(run.problem, own, lambda row: self.new[row // n_blocks].x, X, values, noise)
 
         check(np.array([point.x for point in self.new]), np.array([point.values for point in self.new]))
-        if offers(run.problem.risk, Capability.PIECES):  # their cuts may lie below the value
+        if offers(run.problem.risk, Capability.PIECES):  # cuts of pieces may lie below the value
             return
         step = max(1, _COPIED // self.centre.size)
         for begin in range(0, len(self.queries), step):

@@ -145,9 +145,7 @@ SAME = SameVariables()
 
 
 class Restated(NamedTuple):
-    """A problem in standard variables, or one whose risk became its regularizer, with the change of
-    variables.
-    """
+    """A problem in standard variables, or one whose risk became its regularizer, and the change."""
 
     problem: Declaration
     change: Change | SameVariables

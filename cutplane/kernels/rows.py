@@ -224,7 +224,7 @@ class CachedRows(KernelRows):
         chosen, m = np.array([i]), self.where.size
         self.fetches += 1
         remaining = (m - self.filled) * m if self.slots.shape[0] == m else np.inf
-        if self.fetches * _FETCH >= remaining:  # if all cost at most as much as the fetches so far
+        if self.fetches * _FETCH >= remaining:  # all rows cost at most as much as the fetches so far
             chosen = np.flatnonzero(self.where < 0)
         elif likely is not None:
             last = self.used[self._last]

@@ -200,8 +200,7 @@ class DualAscent:
         return cost_of_visits(visits, entries, dense, pieces_of(self.risk.loss) is None)
 
     def _best_factor(self, u: Array, slope: Array) -> float:
-        """Return the t in [0, 1] for which t times the multipliers give the best bound, by linearised
-        conjugates.
+        """Return the factor in [0, 1] of the multipliers for the best bound, if conjugates are linearised.
 
         The multipliers may belong to another weight of the regularizer. The true bound is at least as good,
         because conjugates are convex.

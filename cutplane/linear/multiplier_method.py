@@ -186,7 +186,7 @@ class MultiplierMethod:
         risk = self.risk
         n, hessian = risk.X.shape[1], np.zeros((risk.dim, risk.dim))
         work = 0.5 * self._rows.size * risk.data.row_entries**2
-        shares = equal_ranges(self._rows.size, work - 2.0 * risk.dim**2, 2)  # two, if faster
+        shares = equal_ranges(self._rows.size, work - 2.0 * risk.dim**2, 2)  # two if this is faster
         for gram, border in run_chunks(self._gram, shares):
             hessian[:n, :n] += gram
             if border is not None:
@@ -195,7 +195,7 @@ class MultiplierMethod:
             hessian[n, n] = self._bends.sum()
         diagonal = hessian.ravel()[:: risk.dim + 1]
         diagonal += self.quadratic.weights
-        if not diagonal.all():  # for a bias, if no example is near a kink
+        if not diagonal.all():  # 0 for a bias if no example is near a kink
             diagonal[diagonal == 0.0] = risk.weights.sum() / (self._examples.mu or 1.0)
         return hessian
 

@@ -188,7 +188,7 @@ class Examples:
             u = _into_domain(risk, _derivatives(envelope(outline, 4.0**k), z, y, parts)[0], y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
-        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # changes cost at most mu / 2 times this
+        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # mu adds at most mu / 2 times this
         k = math.floor(math.log(2.0 * gap / steep, 4.0)) if 0.0 < gap < math.inf and steep > 0.0 else 0
         k = min(max(k, -_RANGE), _RANGE)
         while k > -_RANGE and costs_more(k):

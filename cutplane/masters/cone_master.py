@@ -175,7 +175,7 @@ class CvxpyMaster:
             stated = ParametricProblem(
                 self._u, self._g, self._inside, self.reduced.n_blocks, kind, scale, rows
             )
-            if rows.slopes[rows.blocks != HALF_SPACE].any():  # otherwise the scale would not be typical
+            if rows.slopes[rows.blocks != HALF_SPACE].any():  # the scale of flat cuts is not typical
                 self._stated[kind] = stated
         factors = self._factors(rows, stated.scale)
         stated.fill(rows, factors, self._unit, stabilization)

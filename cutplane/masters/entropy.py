@@ -422,7 +422,7 @@ class SmoothedLP:
 
     def solve(self, rows: Rows, stabilization: Stabilization = None, accuracy: float = 0.0) -> MasterSolution:
         """Solve; `accuracy` is a tenth of the allowed error of the optimal value, or 0 to be exact."""
-        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the first may be flat
+        size = float(np.abs(rows.slopes[-1:]).max(initial=0.0))  # the first cut may be flat
         if _COST * accuracy >= _FINE * size / self._reduced.dim and accuracy > 0.0:
             lam = 2.0 ** math.floor(math.log2(_COST * accuracy / self._entropy))
             solution = self._smooth.solve_at(rows, lam, accuracy)

@@ -150,7 +150,7 @@ class Conjugate:
         """Return the offset, given the sizes of solutions, slopes and offsets, or 0 if unknown."""
         steepest = max(steepest, float(np.abs(slope).max(initial=0.0)))
         size = max(extent, highest / steepest if steepest > 0.0 else 0.0)
-        units = dict.fromkeys((unit_of(size), 1.0))  # because offsets may be rounding errors
+        units = dict.fromkeys((unit_of(size), 1.0))  # also 1, because `highest` may be a rounding error
         for k in range(2):
             for unit in units:
                 self._side.value = REACH * max(1.0, extent / unit)

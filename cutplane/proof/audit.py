@@ -328,7 +328,7 @@ class Recomputed:
         at = np.abs(x)
         sizes = np.minimum(answer.sizes, 2.0 * (float(np.abs(slope) @ at) + abs(offset)))
         above = offset - answer.offsets
-        higher = above + (slope @ x - answer.slopes @ x)  # compared at the point
+        higher = above + (slope @ x - answer.slopes @ x)  # the difference at x
         above = np.minimum(np.abs(above), np.abs(higher))
         if answer.solver_gap is not None:  # a lower offset is valid, too
             above = offset - answer.offsets if answer.solver_gap == 0.0 else np.zeros_like(above)

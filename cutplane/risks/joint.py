@@ -272,7 +272,7 @@ class RankingRisk(JointRisk):
         starts = np.append(0, np.cumsum(np.bincount(queries)))
         size = 1 + int(levels.max())
         cells, inverse, counts = np.unique(queries * size + levels, return_inverse=True, return_counts=True)
-        query_of, level_of = np.divmod(cells, size)  # both levels of each pair that occurs
+        query_of, level_of = np.divmod(cells, size)  # of each pair (query, level) that occurs
         pairs = np.square(np.diff(starts), dtype=np.float64).sum() - np.square(counts).sum()
         total = n_pairs = 0.5 * float(pairs)
         if self.cost is None:

@@ -272,7 +272,7 @@ class Pivoting(CurveWalk):
             room = self.room(members, d)
             t = min(1.0, float(room.min()))
             self.shift(members, t * d)
-            self.f[members] += t * (right + self.b - bends * d)  # first part of K d
+            self.f[members] += t * (right + self.b - bends * d)  # K d for the members, by their equations
             low, high = self.limits(members)
             p = self.p[members]
             stopped = np.flatnonzero((room <= t * (1.0 + _TIE)) | (p <= low) | (p >= high))
