@@ -349,7 +349,7 @@ class StructuredSVM(Unvalidated):
         ``inference(x, w)`` returns a labelling of largest score, for predictions.
     rescaling : {"margin", "slack"}, default "margin"
         Whether the loss is added to the violation ("margin") or multiplies it ("slack").
-    decoder : {"exact", "outer", "inner"}, default "exact"
+    decoder : {"exact", "outer", "inner", "bounded"}, default "exact"
         The kind of `loss_augmented_inference`, because the proof depends on it; see `StructuredRisk`.
     dim : int, optional
         The number of coordinates of w; required if joint features are pairs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -83,7 +84,7 @@ def solve_map(
         raise InvalidInputError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
     stopping = RelativeGap(as_scalar("tol", tol, low=0.0)) | MaxIter(max_iter)
     if tol_abs > 0.0:
-        stopping = stopping | AbsoluteGap(tol_abs)
+        stopping = stopping | AbsoluteGap(min(tol_abs, sys.float_info.max))  # a finite bound
     deadline = math.inf
     if time_limit is not None:
         stopping = stopping | TimeLimit(time_limit)

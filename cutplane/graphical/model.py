@@ -106,7 +106,8 @@ class GraphicalModel(FactorGraph):
             The relative gap (energy - bound) / abs(energy) at which the status is OPTIMAL. With 0, energy and
             bound must be equal up to the rounding errors of their sums.
         tol_abs : float, default 0
-            The absolute gap, energy - bound, at which the status is OPTIMAL too.
+            The absolute gap, energy - bound, at which the status is OPTIMAL too; with inf, the run ends at
+            the first finite bound.
         max_iter : int, default 100 000
             Total number of iterations of all methods, for example rounds of cuts or of sweeps.
         time_limit : float, optional
@@ -150,7 +151,7 @@ class GraphicalModel(FactorGraph):
 
         starts, limits = (
             (labelling, start),
-            (tol, as_scalar("tol_abs", tol_abs, low=0.0), max_iter, time_limit),
+            (tol, as_scalar("tol_abs", tol_abs, low=0.0, infinite=True), max_iter, time_limit),
         )
         return solve_map(self, method, tighten, *limits, *starts, callback, progress, log)
 

@@ -34,8 +34,6 @@ _KEPT = 2**27
 """Largest number of floats in the results from which `map` starts again, because they take a gibibyte."""
 _PER_LINK = 10
 """Number of integers in a result for each end of an edge, because the messages need as many indices."""
-_ANY = 1e300
-"""Accuracy that stands for any, because a bound must be finite."""
 
 
 class PairwiseRisk(Shares, ExampleSum):
@@ -149,7 +147,7 @@ class PairwiseRisk(Shares, ExampleSum):
         found, bounds, total = truth.copy(), np.full(high - low, -np.inf), 0.0
         for i, nodes, tables in self._cyclic(pairs, low, high):
             share = max(weight, float(self.weights[i]))
-            each = min(max(accuracy - total, 0.0) / share, _ANY) if share > 0.0 else _ANY
+            each = max(accuracy - total, 0.0) / share if share > 0.0 else math.inf
             found[nodes], bounds[i - low], gap = self._mapped(unaries[nodes], tables, i, each, truth[nodes])
             total, weight = total + self.weights[i] * gap, weight - float(self.weights[i])
         self._decode_forests(unaries.copy(), pairs, low, high, found)

@@ -10,11 +10,15 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError, OracleError
 from cutplane.pieces.capabilities import Capability
 from cutplane.pieces.validation import Array, as_count
+from cutplane.risks.base import Estimate
 from cutplane.risks.examples import as_weights
+from cutplane.runtime.deadline import check_time
 from cutplane.structured.example_sum import ExampleSum, Factors, Shares, as_factors, dimension_of
+from cutplane.structured.mixture import pack
 
 Rescaling = Literal["margin", "slack"]
 Decoder = Literal["exact", "outer", "inner"]
+UserDecoder = Literal["exact", "outer", "inner", "bounded"]
 
 _NOTHING = Factors(np.empty(0, dtype=np.int64), np.empty(0))
 _ROUNDING = 1e-9
@@ -41,7 +45,7 @@ class StructuredRisk(Shares, ExampleSum):
     loss_augmented_inference : callable
         ``loss_augmented_inference(x, y_true, w)`` returns a labelling y that attains the maximum.
     rescaling : {"margin", "slack"}, default "margin"
-    decoder : {"exact", "outer", "inner"}, default "exact"
+    decoder : {"exact", "outer", "inner", "bounded"}, default "exact"
         The kind of `loss_augmented_inference`, because the proof depends on it:
 
         * "exact": it finds the maximum. Bounds and cuts are valid for f.
@@ -50,6 +54,11 @@ class StructuredRisk(Shares, ExampleSum):
           upper bound of f, is minimised and certified.
         * "inner": it searches only some labellings, and may miss the best one. Cuts and lower bounds are
           valid for f, but values may be too low. A closed gap therefore gives the status TARGET, not OPTIMAL.
+        * "bounded": ``loss_augmented_inference(x, y_true, w, accuracy)`` returns a pair (y, bound). The
+          finite bound is at least ``loss(y_true, z) + <w, joint_feature(x, z)>`` for every labelling z, and
+          should exceed it for y by at most `accuracy`, which follows from the gap of the solve: inf at first,
+          0 at the end. Bounds are valid for f also if it exceeds it by more. Requires margin rescaling, and
+          labellings that are numbers or vectors of numbers.
     sample_weight : array_like of shape (m,), optional
         Weights >= 0, by default 1 for each example.
     normalize : bool, default True
@@ -102,9 +111,9 @@ class StructuredRisk(Shares, ExampleSum):
         Y: Sequence[Any],
         joint_feature: Callable[[Any, Any], Any],
         loss: Callable[[Any, Any], float],
-        loss_augmented_inference: Callable[[Any, Any, Array], Any],
+        loss_augmented_inference: Callable[..., Any],
         rescaling: Rescaling = "margin",
-        decoder: Decoder = "exact",
+        decoder: UserDecoder = "exact",
         sample_weight: Any = None,
         normalize: bool = True,
         dim: int | None = None,
@@ -116,7 +125,7 @@ class StructuredRisk(Shares, ExampleSum):
                 raise InvalidInputError(f"{name} must be a function, got {function!r}.")
         for name, value, choices in (
             ("rescaling", rescaling, get_args(Rescaling)),
-            ("decoder", decoder, get_args(Decoder)),
+            ("decoder", decoder, get_args(UserDecoder)),
         ):
             if value not in choices:
                 raise InvalidInputError(f"{name} must be one of {choices}, got {value!r}.")
@@ -130,7 +139,12 @@ class StructuredRisk(Shares, ExampleSum):
         self.rescaling, self.decoder = rescaling, decoder
         self.n_examples = m
         self.weights = as_weights(sample_weight, m, normalize)
-        self.exact = decoder != "inner"
+        self.exact, self.black_box = decoder != "inner", decoder != "bounded"
+        if decoder == "bounded" and (rescaling != "margin" or Capability.DUAL_CUT in self.withheld):
+            raise InvalidInputError(
+                'decoder="bounded" needs rescaling="margin", and labellings that are numbers or vectors of '
+                f'numbers, got rescaling="{rescaling}" and Y[0] = {Y[0]!r}.'
+            )
         found = dimension_of(joint_feature(X[0], Y[0])) if dim is None else as_count("dim", dim)
         if found is None:
             raise InvalidInputError(
@@ -149,19 +163,56 @@ class StructuredRisk(Shares, ExampleSum):
 
     @property
     def withheld(self) -> tuple[Capability, ...]:
-        """Block steps and their cuts, withheld if labellings are neither numbers nor vectors of numbers."""
+        """Block steps and cuts of labellings that are no numbers; estimates unless the decoder is bounded."""
         first = self.Y[0]
         try:
             numbers = np.asarray(first)
         except ValueError:  # parts of different shapes
             numbers = np.empty(0, dtype=object)
         plain = isinstance(first, np.ndarray) or numbers.ndim <= 1
+        estimates = () if self.decoder == "bounded" else (Capability.ON_DEMAND,)
         if plain and numbers.dtype.kind in "biuf":
-            return ()
-        return Capability.BLOCK_ASCENT, Capability.DUAL_CUT
+            return estimates
+        return Capability.BLOCK_ASCENT, Capability.DUAL_CUT, *estimates
 
     def decode(self, w: Array, i: int) -> Any:
+        if self.decoder == "bounded":
+            return self.bounded(w, i, 0.0)[0]
         return self.loss_augmented_inference(self.X[i], self.Y[i], w)
+
+    def bounded(self, w: Array, i: int, accuracy: float) -> tuple[Any, float]:
+        """Return a labelling, and an upper bound of the largest violation of the margin."""
+        answer = self.loss_augmented_inference(self.X[i], self.Y[i], w, accuracy)
+        try:
+            y, bound = answer[0], float(answer[1])
+        except (TypeError, ValueError, IndexError, KeyError):
+            bound = np.nan
+        if not np.isfinite(bound):
+            raise OracleError(
+                f"A bounded decoder must return a pair (labelling, finite bound), got {answer!r}."
+            )
+        return y, bound - as_factors(self.joint_feature(self.X[i], self.Y[i]), self.dim).dot(w)
+
+    def estimate(self, x: Array, accuracy: float, start: Estimate | None = None) -> Estimate:
+        """Return an upper bound of the value at `x`, and a cut at most `accuracy` below it, if possible."""
+        value, offset, slope, numbers = 0.0, 0.0, np.zeros(self.dim), []
+        remaining, weight = accuracy, float(self.weights.sum())
+        for i, c in enumerate(self.weights.tolist()):
+            check_time()
+            share = max(weight, c)
+            y, bound = self.bounded(x, i, max(remaining, 0.0) / share if share > 0.0 else np.inf)
+            factors, b = self.piece(i, y)
+            score = factors.dot(x) + b
+            if score <= 0.0:
+                y, factors, b, score = self.Y[i], _NOTHING, 0.0, 0.0
+            highest = max(c * bound, score) if c > 0.0 else 0.0
+            remaining, weight = remaining - (highest - score), weight - c
+            value, offset = value + highest, offset + b
+            factors.add_to(slope, 1.0)
+            numbers.append(self.as_numbers(y))
+        sizes = np.array([each.size for each in numbers])
+        u = pack(np.ones((1, sizes.size)), np.concatenate(numbers)[np.newaxis], sizes)
+        return Estimate(np.array([value]), slope[np.newaxis], np.array([offset]), u)
 
     def from_numbers(self, i: int, numbers: Array) -> Any:
         """Convert numbers to a labelling of the type of Y[i]; integers stay integers."""

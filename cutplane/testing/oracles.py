@@ -38,6 +38,7 @@ _DECODERS = {
     "exact": "finds the largest score of all labellings",
     "outer": "finds no less than the largest score of all labellings",
     "inner": "finds the score of a labelling",
+    "bounded": "finds the largest score of all labellings, and a bound of it",
 }
 
 
@@ -371,6 +372,16 @@ class _StructuredLaws(Laws):
                     raise Counterexample(
                         f"example {i}: {y!r} has the score {found:.10g}, but {labellings[best]!r} has "
                         f"{scores[best]:.10g}",
+                        w=w,
+                    )
+                if (
+                    self.piece.decoder == "bounded"
+                    and (bound := self.piece.bounded(w, i, 0.0)[1] * self.piece.weights[i])
+                    < scores[best] - _ACCURACY * terms
+                ):
+                    raise Counterexample(
+                        f"example {i}: the bound {bound:.10g} is below the score {scores[best]:.10g} of "
+                        f"{labellings[best]!r}",
                         w=w,
                     )
                 if self.piece.decoder != "outer" and found > scores[best] + _ACCURACY * terms:

@@ -254,3 +254,5 @@ def test_an_absolute_gap_ends_a_run():
     result, exact = model.map("dual", tol_abs=3.0), model.map()
     assert result.status == "OPTIMAL" and 0.5 < result.gap_abs <= 3.0 and "tol_abs" in result.reason
     assert result.bound <= exact.energy <= result.energy
+    rough = model.map("dual", tol_abs=inf)
+    assert rough.status == "OPTIMAL" and rough.bound > -inf and len(rough.history) == 1

@@ -285,3 +285,69 @@ def test_a_time_limit_leaves_bounds_that_are_certified():
     assert result.status in ("TIME_LIMIT", "OPTIMAL")
     assert result.certificate.verify().valid
     assert np.isfinite(result.gap)
+
+
+def bounded(slack=0.0, requests=None):
+    """Return a decoder whose bound exceeds the largest score by at most `slack` and the accuracy."""
+    exact = decoder(hamming, "margin")
+
+    def inference(x, y, w, accuracy):
+        if requests is not None:
+            requests.append(accuracy)
+        best = exact(x, y, w)
+        score = hamming(y, best) + joint_feature(x, best) @ w
+        excess = min(slack, 0.5 * accuracy)
+        near = [z for z in labellings(x) if hamming(y, z) + joint_feature(x, z) @ w >= score - excess]
+        return near[0], score + excess
+
+    return inference
+
+
+@pytest.mark.parametrize("method", ["auto", cut.BlockFrankWolfe()])
+def test_a_bounded_decoder_is_asked_for_what_the_gap_needs(method):
+    requests = []
+    risk = structured(inference=bounded(10.0, requests), decoder="bounded", sample_weight=[0, 1, 2, 3, 4])
+    exact = structured(sample_weight=[0, 1, 2, 3, 4])
+    result = cut.Problem(risk, cut.L2(0.05)).solve(method, tol=1e-6)
+    assert result.status == "OPTIMAL" and result.certificate.verify().valid
+    assert result.objective == pytest.approx(n_slack(exact, 0.05), rel=1e-5)
+    wanted = [each for each in requests if 0.0 < each < np.inf]
+    assert min(wanted) < 1e-3 * max(wanted)
+    rng = np.random.default_rng(0)
+    for accuracy in (np.inf, 1.0, 0.1, 0.0):
+        w, other = rng.normal(size=(2, DIM))
+        answer = risk.estimate(w, accuracy)
+        assert answer.slopes[0] @ other + answer.offsets[0] <= exact(other) + 1e-12
+        height = answer.slopes[0] @ w + answer.offsets[0]
+        assert height - 1e-12 <= exact(w) <= answer.values[0] + 1e-12
+        assert answer.values[0] - height <= accuracy + 1e-12
+
+
+def test_loose_bounds_are_part_of_the_gap():
+    whole = bounded()
+    risk = structured(inference=lambda x, y, w, _: (whole(x, y, w, 0.0)[0], whole(x, y, w, 0.0)[1] + 0.1),
+                      decoder="bounded")  # fmt: skip
+    optimum = n_slack(structured(), 0.05)
+    result = cut.Problem(risk, cut.L2(0.05)).solve(tol=1e-6, max_iter=300)
+    assert result.status != "OPTIMAL" and result.objective >= optimum + 0.09
+    assert optimum * (1 - 1e-3) <= result.lower_bound <= optimum * (1 + 1e-9)
+    assert result.certificate.verify().valid
+
+
+def test_wrong_bounds_are_found():
+    whole = bounded()
+
+    def low(x, y, w, accuracy):
+        return whole(x, y, w, accuracy)[0], hamming(y, y) + joint_feature(x, y) @ w
+
+    assert check_structured(structured(inference=whole, decoder="bounded"), labellings)
+    report = check_structured(
+        structured(inference=low, decoder="bounded"), labellings, raise_on_failure=False
+    )
+    assert [check.name.startswith("the decoder finds") for check in report.failures] == [True]
+    for answer in ((1, np.nan), 3, (1,), (1, "high"), (1, -np.inf)):
+        risk = structured(inference=lambda *_, answer=answer: answer, decoder="bounded")
+        with pytest.raises(OracleError, match="pair"):
+            risk.estimate(np.zeros(DIM), 0.0)
+    with pytest.raises(InvalidInputError, match="bounded"):
+        structured("slack", inference=whole, decoder="bounded")
