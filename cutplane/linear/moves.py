@@ -76,7 +76,6 @@ class LinearSystem(Method):
     """
 
     def check(self, problem: Declaration) -> None:
-        """Raise an error unless the risk can be minimised with the regularizer."""
         require(problem.risk, Capability.MINIMISER, self.name, "Use Portfolio() or OCAS().")
         if quadratic_of(problem) is None:
             raise MissingCapabilityError(
@@ -85,7 +84,6 @@ class LinearSystem(Method):
             )
 
     def step(self, run: Run, state: None) -> Step:
-        """Evaluate the solution, and add its cut."""
         quadratic = quadratic_of(run.problem)
         assert quadratic is not None
         x = run.evaluator.minimiser(quadratic)
@@ -138,7 +136,6 @@ class CoordinateAscent(Method):
     memory = 0.0
 
     def check(self, problem: Declaration) -> None:
-        """Raise an error unless the problem has the form, and its examples can be read one by one."""
         found = require_regularized(problem, self.name)
         X = found.risk.X
         rows = X.format == "csr" if sparse.issparse(X) else X.flags.c_contiguous
@@ -179,7 +176,6 @@ class CoordinateAscent(Method):
         return Batches(require_regularized(run.problem, self.name), run)
 
     def step(self, run: Run, state: Batches) -> Step:
-        """Do a batch of epochs and add its cut; if the gap is open, search the line through x."""
         if state.ascent is None:
             return Step("none", state, "the loss cannot be compiled; use OCAS()")
         start, epochs = run.best, run.timed(state.ascend, run.tolerance)
@@ -231,7 +227,6 @@ class SemismoothNewton(Method):
     memory = 0.5
 
     def check(self, problem: Declaration) -> None:
-        """Raise an error unless the problem has the form, and not too many features."""
         found = require_regularized(problem, self.name)
         if not newton_suits(found.risk):
             raise MissingCapabilityError(
@@ -264,7 +259,6 @@ class SemismoothNewton(Method):
         )
 
     def step(self, run: Run, state: NewtonSteps) -> Step:
-        """Do a Newton step."""
         return Step("Newton", state, None if state.step(run) else "rounding errors leave no Newton step")
 
 
@@ -317,7 +311,6 @@ class CoordinateDescent(Method):
     memory = 0.0
 
     def check(self, problem: Declaration) -> None:
-        """Raise an error unless the problem has the form."""
         risk, terms = predictor_of(problem), terms_of(problem, groups=True)
         if risk is None or not has_bends(risk) or not offers(problem.risk, Capability.DUAL_CUT):
             raise MissingCapabilityError(
@@ -345,14 +338,12 @@ class CoordinateDescent(Method):
         return USUAL_FALL / (KINKED + KINKED_ENTRY * entries)
 
     def start(self, run: Run) -> LineDescent:
-        """Return the state at the best point."""
         from cutplane.linear.descent import LineDescent
 
         point = run.anchor
         return LineDescent(run.problem, point.x.copy(), np.array(point.image, dtype=np.float64))
 
     def step(self, run: Run, state: LineDescent) -> Step:
-        """Solve working sets, evaluate the point, and add the cut of the multipliers there."""
         return Step("descent", state, state.advance(run))
 
 

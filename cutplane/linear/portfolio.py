@@ -128,7 +128,6 @@ class Portfolio(Method):
         return f"Portfolio({', '.join(given)})"
 
     def check(self, problem: Declaration) -> None:
-        """Raise an error unless cuts can be added."""
         self._cuts(problem).check(problem)
 
     def estimate(self, problem: Declaration) -> Refusal | Estimate:
@@ -141,7 +140,6 @@ class Portfolio(Method):
         return self._cuts(problem).estimate(problem)
 
     def start(self, run: Run) -> Moves:
-        """Return the schedule of moves and cuts."""
         problem, cuts = run.problem, self._cuts(run.problem)
         openings, moves = self._suitable(problem)
         entrants: list[Entrant] = [
@@ -160,7 +158,6 @@ class Portfolio(Method):
         return Moves(promised(first, lambda: others, 1e-9 * BATCH), openings)
 
     def step(self, run: Run, state: Moves) -> Step:
-        """Do an iteration of the move whose turn it is."""
         while state.openings:
             opening = state.openings.pop(0)
             step = opening.step(run, opening.start(run))
@@ -184,7 +181,6 @@ class Portfolio(Method):
         return VertexFollower(problem) if can_walk(problem) else None
 
     def describe(self, state: Moves | None) -> str:
-        """Return the moves that ran, and their number of iterations."""
         if state is None:
             return f"{self!r}: none"
         ran = {each.method.name: each.iterations for each in state.schedule.entrants if each.iterations}

@@ -104,7 +104,7 @@ class EntropyMaster:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
+        """See `MasterKind.refusal`."""
         if stabilization is not None:
             return f"a {stabilization.__name__.lower()} term beside an entropy has no closed form"
         regularizer, simple_set, dim = reduced.regularizer, reduced.simple_set, reduced.dim
@@ -409,7 +409,7 @@ class SmoothedLP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
+        """See `MasterKind.refusal`."""
         reason = HighsMaster.refusal(reduced, stabilization)
         if reason is not None:
             return reason

@@ -59,7 +59,7 @@ class InteriorPoint:
 
     @classmethod
     def refusal(cls, reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
+        """See `MasterKind.refusal`."""
         if reduced.n_blocks < max(cls.least_blocks, cls.blocks_per_coordinate * reduced.dim):
             return "the risk has few blocks"
         quadratic, form = reduced.quadratic, reduced.polyhedron

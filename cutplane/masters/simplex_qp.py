@@ -106,7 +106,7 @@ class SimplexQP:
 
     @staticmethod
     def refusal(reduced: ReducedProblem, stabilization: Kind) -> str | None:
-        """Return None if the master accepts this kind of problem, otherwise the reason, as a clause."""
+        """See `MasterKind.refusal`."""
         if reduced.separable is None:
             return "the regularizer is neither a diagonal quadratic nor one and an l1 norm"
         weights, costs = reduced.separable.quadratic.weights, reduced.separable.costs

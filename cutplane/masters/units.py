@@ -167,19 +167,15 @@ class PieceInUnit:
         return None if bounds is None else (bounds[0] / self._unit, bounds[1] / self._unit)
 
     def cvxpy_form(self, u: Any) -> Any:
-        """Return the cvxpy form."""
         return self._piece.cvxpy_form(self._unit * u)
 
     def linear_form(self, dim: int) -> LinearForm | None:
-        """Return the linear form."""
         return self._in_unit(self._piece.linear_form(dim))
 
     def quadratic(self, dim: int) -> DiagonalQuadratic | None:
-        """Return the diagonal quadratic form."""
         return self._in_unit(self._piece.quadratic(dim))
 
     def separable_form(self, dim: int) -> SeparableForm | None:
-        """Return the separable form."""
         return self._in_unit(self._piece.separable_form(dim))
 
     def _in_unit(self, form: Any) -> Any:

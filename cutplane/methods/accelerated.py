@@ -149,7 +149,6 @@ class AcceleratedGradient(Method):
         return AcceleratedState(y, CutMean(y.x), self.lipschitz or max(steepness, _FLATTEST))
 
     def step(self, run: Run, state: AcceleratedState) -> Step:
-        """Compute the bound of the cut at x_k; step to y_k with a valid L; restart if the step ascends."""
         last, estimate, L, shrink = state
         simple_set: Any = run.problem.simple_set
         begun = estimate.total > 0.0

@@ -109,7 +109,6 @@ class Auto(Race):
         return any(method.needs_infima(problem) for method in CANDIDATES)
 
     def first(self, problem: Declaration) -> Contender:
-        """Return the method that starts."""
         return contenders(self.methods, problem)[0]
 
     def contenders(self, problem: Declaration) -> list[Contender]:

@@ -132,7 +132,6 @@ class BlockFrankWolfe(Method):
         return BlockState(run.call(risk, risk.block_ascent, quadratic, run.known_multipliers()))
 
     def step(self, run: Run, state: BlockState) -> Step:
-        """Visit all examples; certify both bounds if they are estimated to close the gap."""
         began = clock()
         estimate = run.call(run.problem.risk, state.ascent.advance, queries=1)
         state.waited += 1

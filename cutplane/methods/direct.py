@@ -84,7 +84,6 @@ class Direct(Method):
         return Estimate(1e-9 * cost_of_whole(problem), whole=True)
 
     def step(self, run: Run, state: Any) -> Step:
-        """Solve the whole problem in the first step; then take steps of the proximal bundle method."""
         stable = ProximalBundle()
         if state is not None:
             return stable.step(run, state)

@@ -315,7 +315,6 @@ class FrankWolfe(Method):
         return FrankWolfeState(first, known, weights, Mixture(known.rows, weights, first.objective))
 
     def step(self, run: Run, state: FrankWolfeState) -> Step:
-        """Minimise the cut over the set for the bound, step towards the minimiser, correct the weights."""
         gradient, vertex, _ = run.minimise_cut(state.point)
         if run.closed:
             return Step("bound", state)
@@ -487,7 +486,6 @@ class ReducedGradient(Method):
         return run.anchor, 0
 
     def step(self, run: Run, state: tuple[Point, int]) -> Step:
-        """Compute the bound of the cut at the iterate; step over faces, then search the last segment."""
         accuracy = 0.0 if run.exact else _ACCURACY * min(run.upper - run.lower, abs(run.upper))
         point, count = state
         if run.exact:

@@ -71,7 +71,6 @@ class Kelley(Method):
         return problem.simple_set.bounded is not True
 
     def step(self, run: Run, state: None) -> Step:
-        """Minimise the model, and evaluate its minimiser."""
         reduced = run.reduced(max_age=self.max_age)
         point = run.evaluate_relaxed(reduced) if run.problem.risk.linear else run.evaluate(reduced.x)
         if point is None:

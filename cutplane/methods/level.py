@@ -66,7 +66,6 @@ class LevelBundle(Method):
         return run.anchor.x
 
     def step(self, run: Run, state: Any) -> Step:
-        """Minimise the model for its bound, project onto the level set, and evaluate the projection."""
         least = run.reduced()
         if not -math.inf < run.lower < run.upper < math.inf:
             run.query(least.x)

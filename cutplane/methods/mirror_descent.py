@@ -172,7 +172,6 @@ class MirrorDescent(Method):
         return MirrorDescentState(x, x, x, spread, np.random.default_rng(self.seed))
 
     def step(self, run: Run, state: MirrorDescentState) -> Step:
-        """Estimate the gradient, take a step and update the average; evaluate the average if it is due."""
         run.proceed()  # sampling may not change the bounds for many steps
         potential = _POTENTIALS[self.potential]
         estimate, moment = self._estimate(run, state)

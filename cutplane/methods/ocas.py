@@ -83,7 +83,6 @@ class OCAS(Method):
         return of_cuts(problem, (None,), rounds, _CALLS)
 
     def step(self, run: Run, state: None) -> Step:
-        """Search the line to the minimiser of the model, and add cuts near the best point."""
         start = run.best
         target = run.evaluate(run.reduced().x)
         if start is None or not target.feasible:

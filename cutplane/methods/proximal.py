@@ -131,7 +131,6 @@ class ProximalBundle(Method):
         return ProximityState(first, self.weight if self.weight is not None else run.natural_weight(first))
 
     def step(self, run: Run, state: ProximityState) -> Step:
-        """Minimise the stabilised model, evaluate its minimiser, and decide whether it becomes the centre."""
         if run.best is not None and not state.centre.feasible:
             state = replace(state, centre=run.best)
         centre, finished = state.centre, None

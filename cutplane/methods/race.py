@@ -380,7 +380,6 @@ class Race(Method):
                 entrant.method.finish(run, entrant.state)
 
     def describe(self, state: Schedule | None) -> str:
-        """Return the methods that ran; if there were several, also their times, and which gave the bounds."""
         ran = [] if state is None else [entrant for entrant in state.entrants if entrant.started]
         if state is None or len(ran) <= 1:
             only = ran[0] if ran else Entrant(self.methods[0])

@@ -99,7 +99,6 @@ class Composed:
         return image if self.offset is None else image + self.offset
 
     def cvxpy_form(self, x: Any) -> Any:
-        """Return h(A x + b) as a cvxpy expression."""
         return self.inner.cvxpy_form(self.expression(x))
 
 

@@ -55,7 +55,6 @@ class DiagonalQuadratic:
         return self.weights * self.offset(x)
 
     def line(self, x0: Array, x1: Array) -> Line:
-        """Return t -> g(x0 + t (x1 - x0))."""
         slope, direction = self.gradient(x0), x1 - x0
         curvature = float(self.weights * direction @ direction)
         return quadratic_line(self(x0), float(slope @ direction), curvature)
@@ -83,7 +82,6 @@ class DiagonalQuadratic:
         return DiagonalQuadratic(self.weights[mask], self.centre[mask], self.constant)
 
     def in_unit(self, unit: float) -> DiagonalQuadratic:
-        """Return u -> g(unit * u)."""
         return DiagonalQuadratic(unit * unit * self.weights, self.centre / unit, self.constant)
 
 
@@ -153,7 +151,6 @@ class SeparableForm:
         return SeparableForm(self.quadratic + other.quadratic, self.costs + other.costs)
 
     def in_unit(self, unit: float) -> SeparableForm:
-        """Return u -> g(unit * u)."""
         return SeparableForm(self.quadratic.in_unit(unit), unit * self.costs)
 
 

@@ -160,11 +160,10 @@ class Declared:
             self.examples.append(Example(factor * weight / total, row, curve, scale, shift))
 
     def linear(self, c: Any, factor: Fraction) -> None:
-        """Add <c, x>."""
+        """See `ExactTerms`."""
         self.b = [b + factor * a for b, a in zip(self.b, fractions(c), strict=True)]
 
     def quadratic(self, weights: Any, centre: Any, factor: Fraction) -> None:
-        """Add sum_j weights_j (x_j - centre_j)^2 / 2."""
         pairs = zip(_vector(weights, self.dim, ONE), _vector(centre, self.dim, ZERO), strict=True)
         for j, (w, z) in enumerate(pairs):
             self.q[j] += factor * w
@@ -172,7 +171,7 @@ class Declared:
             self.constant += factor * w * z * z / 2
 
     def costs(self, costs: Any, factor: Fraction) -> None:
-        """Add sum_j costs_j |x_j|."""
+        """See `ExactTerms`."""
         self.l = [a + factor * w for a, w in zip(self.l, _vector(costs, self.dim, ONE), strict=True)]
 
     def within(self, lower: Any, upper: Any) -> None:
@@ -187,13 +186,13 @@ class Declared:
                 self.upper[j] = new if old is None else min(old, new)
 
     def rows(self, A: Any, b: Any, A_eq: Any, b_eq: Any) -> None:
-        """Add the rows A x <= b and A_eq x = b_eq; A_eq may be None."""
+        """See `ExactTerms`."""
         self.inequalities += zip(_rows(A), fractions(b), strict=True)
         if A_eq is not None:
             self.equations += zip(_rows(A_eq), fractions(b_eq), strict=True)
 
     def total(self, total: float) -> None:
-        """Fix the sum of all coordinates."""
+        """See `ExactTerms`."""
         self.equations.append((dict.fromkeys(range(self.dim), ONE), Fraction(total)))
 
     def objective(self, x: Sequence[Fraction]) -> Fraction:

@@ -282,7 +282,6 @@ class LinearImage(Composed, Regularizer):
 
     @cached_property
     def withheld(self) -> tuple[Capability, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The capabilities that are missing because h does not have them."""
         missing = not_offered([self.inner], self.passed_on)
         return missing if has_slope(self.inner) else (*missing, Capability.LINE)
 

@@ -80,7 +80,6 @@ class AffineRisk(Composed, Risk):
         return self if dim == self.dim else replace(self, map=self.map.resolve(dim))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient at `x`, and the solution if h returns one."""
         value, slope, *rest = self.inner.oracle(self.at(x))
         return value, self.map.transposed(slope), *rest
 

@@ -125,7 +125,6 @@ class Maximum(Risk):
         return replace(self, parts=tuple(part.in_units(centre, size) for part in self.parts))
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient of the largest part at `x`."""
         vars(self).pop("_last", None)
         values, slopes, _ = self._answers(x)
         largest = int(np.argmax(values))

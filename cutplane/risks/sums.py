@@ -218,7 +218,6 @@ class WeightedSum(Risk):
         return infima if self.separate else infima.sum(keepdims=True)
 
     def oracle(self, x: Array) -> tuple[Any, ...]:
-        """Return the value and a subgradient at `x`, and the solutions of the terms that return them."""
         answers, sizes = zip(*(answer_of(r, x) for _, r in self.terms), strict=True)
         value, slope = self.add_values(a[0] for a in answers), self.add_slopes(a[1] for a in answers)
         self.remember(x, self.hidden(sizes, [answer[0] for answer in answers]))
@@ -413,7 +412,6 @@ class OnDemandWeightedSum(WeightedSum, OnDemandRisk):
         return Estimate(values, slopes, offsets, u)
 
     def dual_cut(self, u: Array) -> tuple[Array, Array]:
-        """Return slopes and offsets of the cuts, one per block, for multipliers of all terms and x."""
         x, sizes = u[-self.dim :], np.zeros(len(self.terms), dtype=np.int64)
         on_demand = [offers(r, Capability.ON_DEMAND) for _, r in self.terms]
         for j in np.flatnonzero(on_demand):

@@ -90,14 +90,12 @@ class Box(LinearSet):
         return other.meet_box(self.lower, self.upper)
 
     def meet_box(self, lower: Any, upper: Any) -> Box:
-        """Return the intersection of two boxes."""
         return Box(np.maximum(self.lower, lower), np.minimum(self.upper, upper), self.dim)
 
     def violation(self, x: Array) -> float:
         return float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0))
 
     def project(self, x: Array) -> Array:
-        """Return x clipped to the bounds."""
         return np.minimum(np.maximum(x, self.lower), self.upper)
 
     def minimise_linear(self, v: Array) -> Array:
@@ -220,7 +218,6 @@ class WholeSpace(LinearSet):
         common_dim("WholeSpace", self.dim)
 
     def meet(self, other: FeasibleSet) -> FeasibleSet:
-        """Return the other set."""
         return other
 
     def formula(self, x: str = "x") -> str:
@@ -230,7 +227,6 @@ class WholeSpace(LinearSet):
         return 0.0
 
     def project(self, x: Array) -> Array:
-        """Return a copy of x."""
         return x.copy()
 
     def bounds(self, dim: int) -> tuple[Array, Array]:

@@ -116,7 +116,6 @@ class ExampleAscent(CachedAscent):
         return pack(shares, labels, sizes)
 
     def epoch(self, exact: bool) -> Epoch:
-        """Visit every example in random order."""
         began, gap, rise = clock(), 0.0, 0.0
         self._now += 1
         for i in self._rng.permutation(len(self._kept)).tolist():

@@ -142,7 +142,6 @@ class ChainRisk(SequenceRisk):
         return value, self.sequences.differences([(found, self.weights)])
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> ForestAscent:
-        """Return block-coordinate ascent on the dual, for `BlockFrankWolfe`."""
         slope = None if multipliers is None else self.dual_cut(multipliers)[0][0]
         return ForestAscent(self.sequences.forests(self.costs, self.weights), quadratic, multipliers, slope)
 

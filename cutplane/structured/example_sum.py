@@ -124,7 +124,6 @@ class ExampleSum(Risk):
         return y, *self.piece(i, y)
 
     def oracle(self, x: Array) -> tuple[float, Array]:
-        """Decode every example, and return the value and a subgradient at `x`."""
         value, slope = 0.0, np.zeros(self.dim)
         for i in range(self.n_examples):
             _, factors, offset = self.best(x, i)

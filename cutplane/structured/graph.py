@@ -171,7 +171,6 @@ class GraphRisk(PairwiseRisk):
         return np.concatenate([of_nodes.ravel(), of_edges.ravel()])
 
     def block_ascent(self, quadratic: DiagonalQuadratic, multipliers: Array | None = None) -> CachedAscent:
-        """Return the block-coordinate ascent on the dual for `BlockFrankWolfe`; compiled for forests."""
         graphs, S = self.graphs, self.graphs.n_states
         if not graphs.forests.all():
             return super().block_ascent(quadratic, multipliers)
