@@ -388,5 +388,4 @@ def _checked(n_samples: Any, seed: Any, dtype: Any) -> tuple[int, np.random.Gene
 
 
 def _noisy_signs(scores: Array, noise: float, rng: np.random.Generator) -> Array:
-    """Return the signs of the scores, each flipped with probability `noise`."""
     return np.where((scores >= 0.0) ^ (rng.random(scores.size) < noise), 1.0, -1.0)

@@ -161,7 +161,6 @@ class Declaration:
 
     @cached_property
     def _project(self) -> Callable[[Array], Array] | None:
-        """The projection on the simple set, if it has one."""
         return ability(self.simple_set, Capability.PROJECTION)
 
     def in_simple_set(self, x: Array, tolerance: float = FEASIBLE) -> bool:

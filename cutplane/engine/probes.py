@@ -55,12 +55,10 @@ _CHECK = "Check the set with cutplane.testing.check_set."
 def probe(run: Run) -> int:
     """Search for a contradiction between answers of a black box, recorded ones and a few new ones.
 
-    The oracle is called at the best point, where it must give the same value again. It is called at a far
-    point if the set is bounded, ten times as far from the best point as the run has been, otherwise at a
-    point close to the best one. If all slopes are zero in some coordinates, it is called at a point that
-    differs only in these. It is called at pairs of close points, because slopes must agree with difference
-    quotients. There are 1/20 as many calls as in the run, but at least 4. Then every cut is compared with
-    every value.
+    The oracle is called at the best point again; at a point ten times as far from it as the run has been if
+    the set is bounded, otherwise at a close one; at a point that differs only in coordinates in which all
+    slopes are zero; and at pairs of close points, because slopes must agree with difference quotients. There
+    are 1/20 as many calls as in the run, but at least 4. Then every cut is compared with every value.
 
     Return the number of calls; raise `OracleError` if answers contradict one another.
     """

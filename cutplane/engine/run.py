@@ -123,7 +123,6 @@ class Run(Bounds):
 
     @property
     def _accuracy(self) -> float:
-        """The accuracy required of a risk with on-demand accuracy."""
         return 0.0 if self.exact else _SHARE * (self.upper - self.lower)
 
     @property

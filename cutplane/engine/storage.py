@@ -124,7 +124,6 @@ def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
 
 
 def _ending(path: str | Path) -> Path:
-    """Return the path with the ending .npz."""
     path = Path(path)
     return path if path.suffix == ".npz" else Path(f"{path}.npz")
 

@@ -165,7 +165,6 @@ class KernelFunctionEstimator(Weighted):
         raise NotImplementedError
 
     def _lam(self, part: Part, C: float) -> float:
-        """Return 1 / (C times the sum of the weights)."""
         weights = part.risk.sample_weight
         total = part.risk.y.size if weights is None else float(np.sum(weights))
         return 1.0 / (as_positive("C", C) * total)

@@ -217,7 +217,6 @@ class KernelLogisticRegression(LossClassification):
 
     @property
     def _is_split(self) -> bool:
-        """Whether there is one problem for each pair of classes."""
         return self.multi_class == "ovo" and len(self.classes_) > 2
 
     def _loss(self) -> ScalarLoss:

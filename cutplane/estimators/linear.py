@@ -85,7 +85,6 @@ class LinearBase(CertifiedEstimator):
 
     @property
     def _biased(self) -> bool:
-        """Whether the problems have biases."""
         return bool(self.fit_intercept)
 
     def _weight(self, total: float) -> tuple[float, float]:

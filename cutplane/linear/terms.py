@@ -85,7 +85,6 @@ class Terms:
 
     @cached_property
     def _first(self) -> Array:
-        """The first coordinate of each block."""
         return np.unique(np.asarray(self.labels), return_index=True)[1]
 
     def moves(self, x: Array) -> Array:
@@ -151,7 +150,6 @@ class Terms:
         return factor, max(0.0, self(x) + factor * float(g[held] @ x[held]))
 
     def _norms(self, v: Array) -> Array:
-        """Return the norm of the block of each coordinate."""
         return np.abs(v) if self.labels is None else np.sqrt(np.bincount(self.labels, v * v))[self.labels]
 
     def _units(self, x: Array) -> Array:

@@ -213,7 +213,6 @@ class LinearMinimum:
         return bool((np.array(self._solutions) @ self._costs(v)).min() <= value)
 
     def _costs(self, v: Array) -> Array:
-        """Return cost + (v, 0)."""
         more = self.form.n_columns - v.size
         return self.form.cost + (np.append(v, np.zeros(more)) if more else v)
 

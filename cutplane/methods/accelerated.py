@@ -89,7 +89,7 @@ class AcceleratedGradient(Method):
     every step. When the step ascends, the method restarts from y_k, because that gives linear convergence if
     f is strongly convex [2]_.
 
-    f must be convex and differentiable, because its subgradients are used as gradients.
+    f must be differentiable, because its subgradients are used as gradients.
 
     Parameters
     ----------

@@ -31,9 +31,8 @@ class Direct(Method):
     ``min f(u) + g(x) over x in X subject to u = x`` is solved by a conic solver of cvxpy. The objective at
     its solution x is the upper bound. The multiplier s of the equation is a subgradient of f at x. The lower
     bound is computed from the highest cut of f over X with slope s, whose offset the dual point of another
-    conic solve certifies. The tolerance of the solver is a small share of `tol`. If a gap remains, it is the
-    smallest tolerance that the solver reaches. If a gap still remains, for example because the risk has no
-    such cut, `ProximalBundle` continues.
+    conic solve certifies. The solver's tolerance is a small share of `tol`, then the smallest that the solver
+    reaches. If a gap remains, for example because the risk has no such cut, `ProximalBundle` continues.
 
     Piecewise linear and quadratic losses, their sums and linear images, with l1 norms, squared l2 norms,
     quadratic forms and polyhedra, give a quadratic programme. It is assembled without cvxpy, and the cut is

@@ -439,8 +439,7 @@ class ReducedGradient(Method):
     the cut at the iterate as ``max_j <f'(x), x - radius e_j>``, which is the duality gap of SimpleMKL. After
     every few iterations, it is also certified by the minimum of all cuts so far, a linear programme.
 
-    f must be convex and differentiable, because its subgradients are used as gradients. Otherwise the bounds
-    are valid, but the method may stop at a point that is not optimal.
+    f must be differentiable, as for `FrankWolfe`.
 
     Raises
     ------

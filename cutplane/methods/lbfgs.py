@@ -99,9 +99,8 @@ class LBFGS(Method):
 
     so that every point gives both bounds, with a gap proportional to the squared norm of the gradient.
 
-    The risk must be differentiable, because its subgradients are used as gradients. With another risk, the
-    method may stall. It needs `L2`, or another diagonal quadratic, with positive weights, and no feasible
-    set.
+    The risk must be differentiable, because its subgradients are used as gradients. The method also needs
+    `L2`, or another diagonal quadratic, with positive weights, and no feasible set.
 
     Parameters
     ----------

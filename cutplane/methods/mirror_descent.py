@@ -94,9 +94,8 @@ class MirrorDescent(Method):
     T))``. Here alpha is the modulus of strong convexity of the potential, delta its range from the start, and
     B the second moment of the estimates, all in one norm.
 
-    The average is evaluated after every few steps. Its cut bounds the optimum, with a gap that tends to 0 if
-    f is differentiable. The method is useful if the gradient is expensive and can be sampled; otherwise a
-    bundle method is faster.
+    The cut at the average bounds the optimum, with a gap that tends to 0 if f is differentiable. The method
+    is useful if the gradient is expensive and can be sampled; otherwise a bundle method is faster.
 
     Parameters
     ----------

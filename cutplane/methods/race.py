@@ -273,11 +273,11 @@ class Race(Method):
     method that is expected to close the gap first, by the rate at which log(gap) decreased in its last turn,
     or by its estimate before its first turn. All methods share the other half equally. Therefore a solve
     takes at most 2 k times as long as the best of k methods, plus the first promise and one round, even if
-    all estimates are wrong. The first step of each later method has a time limit, because a method such as
-    `Direct` does all of its work in this step; if it does not end in time, it is started again with twice the
-    limit. A method ends if it is stuck, if its masters fail, or if its own stopping test holds although the
-    gap is open. If all have ended, the run is STALLED with their reasons. ``result.method`` lists the methods
-    that ran, their time, and which of them gave the bounds.
+    all estimates are wrong. The first step of each later method has a time limit, because it may be the whole
+    solve, as for `Direct`; if it does not end in time, it is started again with twice the limit. A method
+    ends if it is stuck, if its masters fail, or if its own stopping test holds although the gap is open. If
+    all have ended, the run is STALLED with their reasons. ``result.method`` lists the methods that ran, their
+    time, and which of them gave the bounds.
 
     Parameters
     ----------
@@ -399,8 +399,7 @@ class Relay(Race):
     """Methods in a fixed order; the next one starts when the last one is stuck.
 
     With `alone`, the first method runs alone for this number of iterations; then the others share the time
-    with it, as in a `Race`. A method ends if it is stuck, or if its stopping test holds although the gap is
-    open. The run is STALLED only when all methods have ended. ``result.method`` lists the methods that ran.
+    with it. Methods end, and the run stalls, as in a `Race`.
 
     Parameters
     ----------

@@ -155,7 +155,6 @@ def _searched(run: Run, point: Point, after: Array) -> Point:
 
 
 def _norm_of(run: Run) -> tuple[float, float]:
-    """Return the radius and p of the feasible set."""
     ball: Any = run.problem.simple_set
     return ball.norm_ball()
 

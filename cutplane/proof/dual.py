@@ -268,7 +268,6 @@ class DualFunction:
 
     @cached_property
     def _quadratic(self) -> DiagonalQuadratic | None:
-        """The regularizer, if it is a diagonal quadratic."""
         return ask(self.problem.active_regularizer, Capability.QUADRATIC, self.problem.dim)
 
     @cached_property

@@ -118,7 +118,6 @@ def line(constant: float, slope: float) -> Curve:
 
 
 def _middles(knots: Array) -> Array:
-    """Return a point in each interval."""
     if not knots.size:
         return np.zeros(1)
     return np.concatenate([[knots[0] - 1.0], (knots[1:] + knots[:-1]) / 2.0, [knots[-1] + 1.0]])

@@ -7,8 +7,7 @@ other. concurrent.futures is not used because it takes three times as long to wa
 take only a few tenths of a millisecond.
 
 Within a solve, BLAS has one thread, because most of its calls are small and its threads wait for each other
-in loops. With more threads, a solve took up to a hundred times as long if another process used the same
-cores. Oracles of the user run with all threads of BLAS, unless their calls are so short that changing the
+in loops. Oracles of the user run with all threads of BLAS, unless their calls are so short that changing the
 number would take a considerable part of their time.
 """
 

@@ -242,7 +242,6 @@ class L1Path(PathWalker):
         return products[:-1], float(products[-1] + self.terms.weights[j])
 
     def _gram(self) -> Array:
-        """Return the matrix that the factor factorises."""
         return self.columns.gram(self.index, self.bends) + np.diag(self.terms.weights[self.index])
 
 

@@ -166,19 +166,16 @@ class KernelPathTracking(PathMethod):
     constant: of all optimal p for lam = inf, they give the function of least norm. Between the first knot and
     the weight of the problem, a linear piece ends where the prediction for an example reaches a kink of its
     loss (it joins the elbow), or a multiplier reaches a bound (it leaves). The direction is computed with a
-    Cholesky factor for the examples in the elbow, which each event updates. Of simultaneous events, the one
-    with the least index is first. If the rows of the elbow become dependent, the path changes the solution
-    within the set of all solutions until they are independent.
+    Cholesky factor for the examples in the elbow, which each event updates. Simultaneous events, and
+    dependent rows of the elbow, are treated as in `PathTracking`.
 
     With an intercept the elbow is never empty: an example whose multiplier is at a bound may stay in it. If
     an interval of intercepts is optimal, one of its ends is used.
 
-    The last point is proven by the cut of its multipliers. Use this method through `Problem.path` with
-    ``exact=True``, which keeps the knots.
-
-    It needs `Hinge`, `Absolute`, `Quantile`, `EpsilonInsensitive` or another loss that is linear on pieces,
-    in a `KernelRisk` with its `squared_norm`, or in a `LinearRisk` with `L2`, without a feasible set. With
-    curved losses the path is not piecewise linear.
+    Use it through `Problem.path` with ``exact=True``. It needs `Hinge`, `Absolute`, `Quantile`,
+    `EpsilonInsensitive` or another loss that is linear on pieces, in a `KernelRisk` with its `squared_norm`,
+    or in a `LinearRisk` with `L2`, without a feasible set. With curved losses the path is not piecewise
+    linear.
 
     Raises
     ------

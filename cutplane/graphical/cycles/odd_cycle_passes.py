@@ -158,7 +158,6 @@ def _expand(n_steps, graph, net, c, scratch):
 
 @routine
 def _twice(array):
-    """Return a copy with twice the size."""
     copy = np.empty(2 * array.shape[0], array.dtype)
     for i in range(array.shape[0]):
         copy[i] = array[i]

@@ -97,7 +97,6 @@ class ClusterProposals:
 
 
 def _order(values: Array, least: float) -> Array:
-    """Return the indices of the values above `least`, the largest value first."""
     good = np.flatnonzero(values > least)
     return good[np.argsort(-values[good], kind="stable")]
 
