@@ -401,6 +401,16 @@ def test_search_is_repeatable_and_takes_what_it_is_given():
         search(spin_glass(2, 2, seed=0), reparametrization=rep)
 
 
+def assert_active_links_first(model, network, node):
+    """The list of each variable has its links: first the active ones, whose factors are not idle."""
+    idle = network.block_starts[model.n_variables + network.scopes.size :]
+    for u in range(model.n_variables):
+        near = node.near[network.near_starts[u] : network.near_starts[u + 1]]
+        active = node.values[idle[network.link_factors[near]]] == 0.0
+        assert active[: node.active[u]].all() and not active[node.active[u] :].any()
+        assert np.array_equal(np.sort(near), np.flatnonzero(network.scopes == u))
+
+
 def third_order(rng, n=9, count=30, integers=True):
     """Random factors of two to four variables with three states, of which many share pairs."""
     factors = []
@@ -420,6 +430,36 @@ def test_search_of_third_order_models(seed):
     tree.run(best)
     assert tree.finished
     assert_solves(model, best.labelling, best.energy)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_passes_at_a_node_reach_the_bound_of_sweeps(seed):
+    """Clauses of three variables, of which some are fixed; costs are passed on in both directions."""
+    rng = np.random.default_rng(seed)
+    n, fixed = 20, 6
+    clauses = [np.sort(rng.permutation(n)[:3]) for _ in range(6 * n)]
+    states = [tuple(rng.integers(0, 2, 3)) for _ in clauses]
+
+    def clause(falsified):
+        table = np.zeros([2] * len(falsified))
+        table[tuple(falsified)] = 1.0
+        return table
+
+    model = GraphicalModel(np.full(n, 2), [(c, clause(s)) for c, s in zip(clauses, states, strict=True)])
+    network, node = root(model)
+    for u in range(fixed):
+        restrict(network, node, u, 0, True)
+    bound = propagate(network, node, 0.0, np.inf, 200, -1.0)
+    rest, constant = [], 0.0
+    for scope, false in zip(clauses, states, strict=True):
+        if all(x == 0 for u, x in zip(scope, false, strict=True) if u < fixed):
+            free = [(u - fixed, x) for u, x in zip(scope, false, strict=True) if u >= fixed]
+            constant += not free
+            rest += [([u for u, _ in free], clause([x for _, x in free]))] if free else []
+    swept = Reparametrization(GraphicalModel(np.full(n - fixed, 2), rest, constant=constant))
+    for _ in range(200):
+        swept.sweep()
+    assert bound >= swept.bound - 0.05 * (swept.bound - constant) and swept.bound > constant + 0.5
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -443,7 +483,9 @@ def test_the_bound_of_a_node_is_below_the_least_energy_that_it_leaves(seed):
             if np.isinf(bound):
                 break
         added += node.values[network.added_starts[network.added_starts >= 0]].sum()
+        assert_active_links_first(model, network, node)
         undo(network, node, 0)
+        assert_active_links_first(model, network, node)
         node.dirty[:] = node.stale[:] = True
     assert added > 0.0 and not np.isinf(node.values[: model.unaries.size]).any()
 

@@ -24,11 +24,11 @@ from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
 
 _PASSES = 2
-"""Passes over the variables at a node, because later ones raise its bound by little."""
+"""Passes over the variables at a node, because the nodes below it continue from its costs."""
 _ROOT_PASSES = 20
 """Passes at the root, because all nodes start from its costs."""
-_PROGRESS = 0.03
-"""Least gain of a pass, as a share of the missing bound, because a child costs about thirty passes."""
+_PROGRESS = 0.1
+"""Least gain of a pass, as a share of the missing bound, because a child costs about ten passes."""
 _NARROW = 18.0
 """log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
 _TOTAL = 2.0**27
@@ -274,7 +274,7 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
     return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members, limits), order
 
 
-@routine
+@routine(allocates=False)
 def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends):
     """Search depth-first from the present node, or from the node after it if `is_closed`.
 
@@ -334,7 +334,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
         bounds[_HERE], bounds[_EXPECTED] = tree.open_bounds[at[_OPEN], 0], tree.open_bounds[at[_OPEN], 1]
 
 
-@routine
+@routine(allocates=False)
 def _branch(network, node, tree, bound):
     """Fix a variable to its cheapest state, and add an open node without this state."""
     at = tree.at
@@ -360,7 +360,7 @@ def _branch(network, node, tree, bound):
     tree.bounds[_HERE], tree.bounds[_EXPECTED] = bound, expected
 
 
-@routine
+@routine(allocates=False)
 def _entries(node, cliques, usefulness):
     """Return the cost of an elimination, in entries that a search reads; inf if its tables are too large.
 

@@ -22,9 +22,9 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
-_NEGLIGIBLE = 0.1
-"""Costs below this share of the missing bound per variable are not passed on, because all of them together
-would raise the bound by no more than that."""
+_NEGLIGIBLE = 0.3
+"""Costs below this share of the missing bound, divided by the number of variables or factors, are not passed
+on, because all of them together would raise the bound by no more than that."""
 
 
 class Network(NamedTuple):
@@ -32,7 +32,7 @@ class Network(NamedTuple):
 
     The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
     messages of each link, for each factor whether it is idle, and costs added to each pair. The links of
-    variable u are the entries of `near_links` from ``near_starts[u]`` on. ``slots[slot_starts[a]:]`` are the
+    variable u begin at ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
     pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
     a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
     """
@@ -45,7 +45,6 @@ class Network(NamedTuple):
     tables: Array
     link_factors: Array
     near_starts: Array
-    near_links: Array
     unaries: Array
     slot_starts: Array
     slots: Array
@@ -61,7 +60,8 @@ class Node(NamedTuple):
     `tops` are the ends of `trail` and `trail_blocks`, and the present level. `low` is a buffer for
     min-marginals, and `digits` for enumerating the states of a factor. `work` counts the table entries read
     so far. ``free[a]`` is the number of variables of factor a with several states. A link is `stale` if its
-    factor may have costs to shift to its variable.
+    factor may have costs to shift to its variable. `near` lists the links of each variable: first the
+    ``active[u]`` links to factors that are not idle. `places` are the places of the links in this list.
     """
 
     values: Array
@@ -78,6 +78,9 @@ class Node(NamedTuple):
     work: Array
     free: Array
     stale: Array
+    near: Array
+    places: Array
+    active: Array
 
 
 def root(model: FactorGraph) -> tuple[Network, Node]:
@@ -111,7 +114,6 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         tables=np.append(model.tables, zeros),
         link_factors=np.repeat(np.arange(n_factors), arities),
         near_starts=_starts(np.bincount(scopes, minlength=n)),
-        near_links=np.argsort(scopes, kind="stable"),
         unaries=model.unaries,
         slot_starts=np.append(slot_starts, np.full(len(new), -1)),
         slots=slots,
@@ -128,6 +130,10 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         counts[u] = kept.size
     values = np.concatenate([model.unaries, np.zeros(block_starts[-1] - model.unaries.size)])
     values[block_starts[n + links + model.n_factors : n + links + n_factors]] = 1.0
+    is_idle = np.repeat(np.arange(n_factors) >= model.n_factors, arities)
+    near = np.lexsort((is_idle, scopes))
+    places = np.empty(links, dtype=np.int64)
+    places[near] = np.arange(links)
     node = Node(
         values=values,
         alive=alive,
@@ -145,6 +151,9 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         if links
         else np.zeros(0, dtype=np.int64),
         stale=np.ones(links, dtype=bool),
+        near=near,
+        places=places,
+        active=np.bincount(scopes[~is_idle], minlength=n),
     )
     return network, node
 
@@ -183,7 +192,7 @@ def _starts(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-@routine
+@routine(allocates=False)
 def _save(block, block_starts, values, stamps, trail, trail_blocks, tops):
     """Save the values of a block for `undo`, once per level."""
     if stamps[block] == tops[2]:
@@ -198,16 +207,40 @@ def _save(block, block_starts, values, stamps, trail, trail_blocks, tops):
     tops[1] += 1
 
 
-@routine
+@routine(allocates=False)
 def _set_count(network, node, u, count):
     change = int(count > 1) - int(node.counts[u] > 1)
     node.counts[u] = count
     if change != 0:
         for i in range(network.near_starts[u], network.near_starts[u + 1]):
-            node.free[network.link_factors[network.near_links[i]]] += change
+            node.free[network.link_factors[node.near[i]]] += change
 
 
-@routine
+@routine(allocates=False)
+def _order(network, node, a, is_idle):
+    """Put the links of a factor behind the active links of their variables, or at the end of these."""
+    for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
+        u = network.scopes[link]
+        node.active[u] -= is_idle
+        place, target = node.places[link], network.near_starts[u] + node.active[u]
+        node.active[u] += not is_idle
+        other = node.near[target]
+        node.near[place], node.near[target] = other, link
+        node.places[other], node.places[link] = place, target
+
+
+@routine(allocates=False)
+def _set_idle(network, node, a, is_idle):
+    """Make a factor idle, or active."""
+    block = node.counts.shape[0] + node.stale.shape[0] + a
+    place = network.block_starts[block]
+    if is_idle != (node.values[place] > 0.0):
+        _save(block, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
+        node.values[place] = is_idle
+        _order(network, node, a, is_idle)
+
+
+@routine(allocates=False)
 def undo(network, node, top):
     """Restore the values saved since `trail_blocks` ended at `top`, and begin a new level."""
     n = node.counts.shape[0]
@@ -217,6 +250,9 @@ def undo(network, node, top):
         begin, end = network.block_starts[block], network.block_starts[block + 1]
         node.tops[0] -= end - begin
         saved = node.tops[0]
+        a = block - n - node.stale.shape[0]
+        if 0 <= a < node.free.shape[0] and node.values[begin] != node.trail[saved]:
+            _order(network, node, a, node.trail[saved] > 0.0)
         for i in range(end - begin):
             node.values[begin + i] = node.trail[saved + i]
         if block < n:
@@ -231,7 +267,7 @@ def undo(network, node, top):
     node.tops[2] += 1
 
 
-@routine
+@routine(allocates=False)
 def restrict(network, node, u, state, kept):
     """Fix u to a state, or remove that state."""
     _save(u, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
@@ -248,18 +284,18 @@ def restrict(network, node, u, state, kept):
     _mark(network, node, u)
 
 
-@routine
+@routine(allocates=False)
 def _mark(network, node, u):
     """Mark u and its neighbours for another visit, and their links for another pull."""
     node.dirty[u] = True
-    for i in range(network.near_starts[u], network.near_starts[u + 1]):
-        a = network.link_factors[network.near_links[i]]
+    for i in range(network.near_starts[u], network.near_starts[u] + node.active[u]):
+        a = network.link_factors[node.near[i]]
         for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
             node.dirty[network.scopes[link]] = True
             node.stale[link] = True
 
 
-@routine
+@routine(allocates=False)
 def _pull(
     link,
     u,
@@ -301,6 +337,25 @@ def _pull(
             low[i] = least
         return count * counts[v], largest
     low[:count] = np.inf
+    if end - first == 3:
+        one, two = first + (link == first), end - 1 - (link == end - 1)
+        along, across = strides[one], strides[two]
+        ones, twos = starts[scopes[one]], starts[scopes[two]]
+        from_one, from_two = starts[n + one], starts[n + two]
+        n_ones, n_twos = counts[scopes[one]], counts[scopes[two]]
+        for i in range(count):
+            place = table + alive[unary + i] * stride
+            least, most = np.inf, 0.0
+            for j in range(n_ones):
+                y = alive[ones + j]
+                entry, base = place + y * along, values[from_one + y]
+                for k in range(n_twos):
+                    z = alive[twos + k]
+                    cost = base + tables[entry + z * across] + values[from_two + z]
+                    least, most = min(least, cost), max(most, cost)
+            low[i] = least
+            largest = max(largest, most + values[own + alive[unary + i]])
+        return count * n_ones * n_twos, largest
     digits[: end - first] = 0
     work = 0
     other = first
@@ -327,10 +382,10 @@ def _pull(
     return work, largest
 
 
-@routine
+@routine(allocates=False)
 def _joined(network, node, a):
     """Add a factor with two free variables to the table of this pair; return whether there is one."""
-    n, links = node.counts.shape[0], node.stale.shape[0]
+    n = node.counts.shape[0]
     starts, values = network.block_starts, node.values
     first, end = network.scope_starts[a], network.scope_starts[a + 1]
     i = j = -1
@@ -354,8 +409,8 @@ def _joined(network, node, a):
     link = network.scope_starts[pair]
     begin = network.added_starts[pair]
     across = network.strides[link]
-    trail = node.stamps, node.trail, node.trail_blocks, node.tops
-    _save(np.searchsorted(starts, begin), starts, values, *trail)
+    stamps, trail, blocks, tops = node.stamps, node.trail, node.trail_blocks, node.tops
+    _save(np.searchsorted(starts, begin), starts, values, stamps, trail, blocks, tops)
     for s in range(node.counts[u]):
         x = node.alive[starts[u] + s]
         for t in range(node.counts[v]):
@@ -363,27 +418,34 @@ def _joined(network, node, a):
             cost = base + values[starts[n + i] + x] + values[starts[n + j] + y]
             cost += network.tables[place + x * network.strides[i] + y * network.strides[j]]
             values[begin + x * across + y] += cost
-    idle = n + links
-    for factor in (a, pair):
-        _save(idle + factor, starts, values, *trail)
-    values[starts[idle + a]], values[starts[idle + pair]] = 1.0, 0.0
+    _set_idle(network, node, a, True)
+    _set_idle(network, node, pair, False)
     node.stale[link] = node.stale[link + 1] = True
     node.dirty[u] = node.dirty[v] = True
     return True
 
 
-@routine
+@routine(allocates=False)
+def _free_ends(first, end, scopes, counts):
+    """Return the first and the last link of a factor to variables with several states."""
+    last = end - 1
+    while counts[scopes[first]] < 2 and first < last:
+        first += 1
+    while counts[scopes[last]] < 2 and first < last:
+        last -= 1
+    return first, last
+
+
+@routine(allocates=False)
 def propagate(network, node, bound, limit, passes, progress):
     """Sweep over dirty variables until the bound rises by less than `progress` of the missing bound.
 
-    A variable collects the min-marginals of its factors with earlier variables, adds its least cost to the
-    bound, and distributes the remaining costs in equal parts to its factors with later variables. States that
-    raise the bound to the limit are removed. Return the bound; inf if it has reached the limit or no
-    labelling exists.
+    A pass visits the variables in order, then in reverse. A variable collects the min-marginals of its
+    factors with earlier variables, adds its least cost to the bound, and distributes the remaining costs in
+    equal parts to its factors with later variables. States that raise the bound to the limit are removed.
+    Return the bound; inf if it has reached the limit or no labelling exists.
     """
-    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts, near_links = (
-        network[:9]
-    )
+    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts = network[:8]
     slot_starts, added_starts = network.slot_starts, network.added_starts
     (
         values,
@@ -400,11 +462,15 @@ def propagate(network, node, bound, limit, passes, progress):
         work,
         free,
         stale,
+        near,
+        _,
+        active,
     ) = node
-    n, idle = counts.shape[0], starts[counts.shape[0] + stale.shape[0]]
+    n = counts.shape[0]
     for _ in range(passes):
         before = bound
         negligible = _NEGLIGIBLE * (limit - bound) / n if limit < np.inf else 0.0
+        idle = negligible * n / max(n, free.shape[0])
         for step in range(2 * n):
             forward = step < n
             u = step if forward else 2 * n - 1 - step
@@ -413,54 +479,54 @@ def propagate(network, node, bound, limit, passes, progress):
             begin = starts[u]
             _save(u, starts, values, stamps, trail, trail_blocks, tops)
             ahead = behind = 0
-            choice = counts[u] > 1
-            for i in range(near_starts[u], near_starts[u + 1]):
-                link = near_links[i]
+            choice, is_joined = counts[u] > 1, False
+            i = near_starts[u]
+            while i < near_starts[u] + active[u]:
+                link = near[i]
                 a = link_factors[link]
-                if values[idle + a] > 0.0:
-                    continue
                 if free[a] == 2 and slot_starts[a] >= 0 and _joined(network, node, a):
+                    is_joined = True  # another link has replaced this one
                     continue
-                if free[a] > choice:
-                    is_first, is_last = link == scope_starts[a], link == scope_starts[a + 1] - 1
-                    ahead += not is_last if forward else not is_first
-                    behind += not is_first if forward else not is_last
-                    if is_first if forward else is_last:
+                is_shared, source, target = free[a] > choice, True, False
+                if is_shared:
+                    first, last = _free_ends(scope_starts[a], scope_starts[a + 1], scopes, counts)
+                    source, target = (link > first, link < last) if forward else (link < last, link > first)
+                if source and stale[link]:
+                    stale[link] = False
+                    read, largest = _pull(
+                        link,
+                        u,
+                        added_starts[a],
+                        scope_starts,
+                        scopes,
+                        strides,
+                        table_starts,
+                        tables,
+                        starts,
+                        link_factors,
+                        values,
+                        alive,
+                        counts,
+                        low,
+                        digits,
+                    )
+                    work[0] += read
+                    _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
+                    message = starts[n + link]
+                    for j in range(counts[u]):
+                        x = alive[begin + j]
+                        if low[j] == np.inf:
+                            values[begin + x] = np.inf
+                        else:
+                            least = low[j] + values[message + x]
+                            values[begin + x] += least
+                            values[message + x] -= least
+                    if largest <= idle or not is_shared:
+                        _set_idle(network, node, a, True)
                         continue
-                if not stale[link]:
-                    continue
-                stale[link] = False
-                read, largest = _pull(
-                    link,
-                    u,
-                    added_starts[a],
-                    scope_starts,
-                    scopes,
-                    strides,
-                    table_starts,
-                    tables,
-                    starts,
-                    link_factors,
-                    values,
-                    alive,
-                    counts,
-                    low,
-                    digits,
-                )
-                work[0] += read
-                if largest <= negligible and free[a] > choice:
-                    _save(n + stale.shape[0] + a, starts, values, stamps, trail, trail_blocks, tops)
-                    values[idle + a] = 1.0
-                _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
-                message = starts[n + link]
-                for j in range(counts[u]):
-                    x = alive[begin + j]
-                    if low[j] == np.inf:
-                        values[begin + x] = np.inf
-                    else:
-                        least = low[j] + values[message + x]
-                        values[begin + x] += least
-                        values[message + x] -= least
+                i += 1
+                ahead += is_shared and target
+                behind += is_shared and source
             least = np.inf
             for i in range(counts[u]):
                 least = min(least, values[begin + alive[begin + i]])
@@ -483,16 +549,21 @@ def propagate(network, node, bound, limit, passes, progress):
             if kept < counts[u]:
                 _set_count(network, node, u, kept)
                 _mark(network, node, u)
-            dirty[u] = False
-            if kept == 1 or ahead == 0 or largest <= negligible:
+            dirty[u] = is_joined
+            if kept == 1 or largest <= negligible:
                 continue
-            share = 1.0 / max(ahead, behind)
-            for i in range(near_starts[u], near_starts[u + 1]):
-                link = near_links[i]
+            share = 1.0 / max(ahead, behind, 1)
+            residual = max(0.0, 1.0 - ahead * share)
+            dirty[u] |= behind > 0 and residual * largest > negligible
+            if ahead == 0:
+                continue
+            for i in range(near_starts[u], near_starts[u] + active[u]):
+                link = near[i]
                 a = link_factors[link]
-                if link == (scope_starts[a + 1] - 1 if forward else scope_starts[a]) or free[a] < 2:
+                if free[a] < 2:
                     continue
-                if values[idle + a] > 0.0:
+                first, last = _free_ends(scope_starts[a], scope_starts[a + 1], scopes, counts)
+                if link == (last if forward else first):
                     continue
                 _save(n + link, starts, values, stamps, trail, trail_blocks, tops)
                 message = starts[n + link]
@@ -501,9 +572,7 @@ def propagate(network, node, bound, limit, passes, progress):
                     values[message + x] += share * values[begin + x]
                 for other in range(scope_starts[a], scope_starts[a + 1]):
                     stale[other] = True
-                    if other > link if forward else other < link:
-                        dirty[scopes[other]] = True
-            residual = max(0.0, 1.0 - ahead * share)
+                    dirty[scopes[other]] |= other != link and share * largest > idle
             for i in range(kept):
                 values[begin + alive[begin + i]] *= residual
         if bound - before <= progress * (limit - before):
@@ -511,7 +580,7 @@ def propagate(network, node, bound, limit, passes, progress):
     return bound
 
 
-@routine
+@routine(allocates=False)
 def cheapest(network, node, labelling):
     """Set `labelling` to the cheapest states; return whether each variable has only one state."""
     is_leaf = True
@@ -527,7 +596,7 @@ def cheapest(network, node, labelling):
     return is_leaf
 
 
-@routine
+@routine(allocates=False)
 def branching_variable(network, node, usefulness):
     """Return the variable with the fewest states relative to usefulness, nodes ended at it, and factors.
 
@@ -535,23 +604,17 @@ def branching_variable(network, node, usefulness):
     alone.
     """
     chosen, best = -1, np.inf
-    idle = network.block_starts[node.counts.shape[0] + node.stale.shape[0]]
     for u in range(node.counts.shape[0]):
         if node.counts[u] < 2:
             continue
-        active = 0
-        for i in range(network.near_starts[u], network.near_starts[u + 1]):
-            a = network.link_factors[network.near_links[i]]
-            active += node.free[a] > 1 and node.values[idle + a] == 0.0
-        score = node.counts[u] / (
-            (1.0 + np.log(1.0 + node.weights[u])) * (1.0 + active) * (1.0 + usefulness[u])
-        )
+        failures, factors = 1.0 + np.log(1.0 + node.weights[u]), 1.0 + node.active[u]
+        score = node.counts[u] / (failures * factors * (1.0 + usefulness[u]))
         if score < best:
             chosen, best = u, score
     return chosen
 
 
-@routine
+@routine(allocates=False)
 def energy_of(network, constant, labelling):
     """Return the energy of a labelling."""
     energy = constant
