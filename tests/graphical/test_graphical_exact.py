@@ -19,7 +19,8 @@ from cutplane.graphical.exact.elimination import best_order, eliminate, least_la
 from cutplane.graphical.exact.forest import solve_forest
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
-from cutplane.graphical.exact.search_passes import cheapest, propagate, restrict, root, undo
+from cutplane.graphical.exact.search_node import restrict, root, undo
+from cutplane.graphical.exact.search_passes import cheapest, propagate
 from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.runtime.clock import clock

@@ -1,0 +1,286 @@
+"""The node of a branch and bound search: its arrays, decisions, and a trail that undoes them; compiled.
+
+A node is one array `values`: the unary costs of all variables, the messages of all links, and costs that are
+added to tables of pairs. Together with the tables of the model they are the reparametrised costs, all >= 0
+except for a constant, the bound of the node. Removed states have infinite unary costs; the others are listed
+in `alive`. A factor without costs is idle, because it is useless to shift costs to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
+
+
+class Network(NamedTuple):
+    """A graphical model as an argument of the passes; all tables are >= 0.
+
+    The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
+    messages of each link, for each factor whether it is idle, and costs added to each pair. The links of
+    variable u begin at ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
+    pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
+    a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
+    """
+
+    block_starts: Array
+    scope_starts: Array
+    scopes: Array
+    strides: Array
+    table_starts: Array
+    tables: Array
+    link_factors: Array
+    near_starts: Array
+    unaries: Array
+    slot_starts: Array
+    slots: Array
+    added_starts: Array
+
+
+class Node(NamedTuple):
+    """State of the search at a node; the arrays are changed in place.
+
+    The allowed states of variable u are the first ``counts[u]`` entries of its block of `alive`. `dirty` are
+    the variables that must be visited again; `weights` count the nodes that ended at each variable. `trail`
+    contains saved values, `trail_blocks` their blocks, `stamps` the level at which each block was last saved;
+    `tops` are the ends of `trail` and `trail_blocks`, and the present level. `low` is a buffer for
+    min-marginals, and `digits` for enumerating the states of a factor. `work` counts the table entries read
+    so far. ``free[a]`` is the number of variables of factor a with several states. A link is `stale` if its
+    factor may have costs to shift to its variable. `near` lists the links of each variable: first the
+    ``active[u]`` links to factors that are not idle. `places` are the places of the links in this list.
+    """
+
+    values: Array
+    alive: Array
+    counts: Array
+    dirty: Array
+    weights: Array
+    stamps: Array
+    trail: Array
+    trail_blocks: Array
+    tops: Array
+    low: Array
+    digits: Array
+    work: Array
+    free: Array
+    stale: Array
+    near: Array
+    places: Array
+    active: Array
+
+
+def root(model: FactorGraph) -> tuple[Network, Node]:
+    """Return the network and the root node of a model whose costs are all >= 0."""
+    n, ks = model.n_variables, model.cardinalities
+    pairs, slot_starts, slots = _slots(model)
+    is_new = pairs[:, 2] < 0
+    n_factors = model.n_factors + int(is_new.sum())
+    pairs[is_new, 2] = np.arange(model.n_factors, n_factors)
+    slots[slots >= 0] = pairs[slots[slots >= 0], 2]
+    new = pairs[is_new]
+    scopes = np.concatenate([model.scopes, new[:, :2].ravel()])
+    scope_starts = np.concatenate(
+        [model.scope_starts, model.scope_starts[-1] + 2 * np.arange(1, 1 + len(new))]
+    )
+    arities = np.diff(scope_starts)
+    links, sizes = scopes.size, ks[pairs[:, 0]] * ks[pairs[:, 1]]
+    blocks = [ks, ks[scopes], np.ones(n_factors, dtype=np.int64), sizes]
+    block_starts = _starts(np.concatenate(blocks))
+    added_starts = np.full(n_factors, -1)
+    added_starts[pairs[:, 2]] = block_starts[n + links + n_factors : -1]
+    zeros = np.zeros(sizes[is_new].max(initial=0))  # one zero table for all new pairs
+    network = Network(
+        block_starts=block_starts,
+        scope_starts=scope_starts,
+        scopes=scopes,
+        strides=np.concatenate(
+            [model.strides, np.stack([ks[new[:, 1]], np.ones_like(new[:, 1])], axis=1).ravel()]
+        ),
+        table_starts=np.append(model.table_starts, np.full(len(new), model.tables.size)),
+        tables=np.append(model.tables, zeros),
+        link_factors=np.repeat(np.arange(n_factors), arities),
+        near_starts=_starts(np.bincount(scopes, minlength=n)),
+        unaries=model.unaries,
+        slot_starts=np.append(slot_starts, np.full(len(new), -1)),
+        slots=slots,
+        added_starts=added_starts,
+    )
+    finite = np.isfinite(model.unaries)
+    states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], ks)
+    alive = np.zeros(model.unaries.size, dtype=np.int64)
+    counts = np.zeros(n, dtype=np.int64)
+    for u in range(n):
+        begin, end = model.unary_starts[u], model.unary_starts[u + 1]
+        kept = states[begin:end][finite[begin:end]]
+        alive[begin : begin + kept.size] = kept
+        counts[u] = kept.size
+    values = np.concatenate([model.unaries, np.zeros(block_starts[-1] - model.unaries.size)])
+    values[block_starts[n + links + model.n_factors : n + links + n_factors]] = 1.0
+    is_idle = np.repeat(np.arange(n_factors) >= model.n_factors, arities)
+    near = np.lexsort((is_idle, scopes))
+    places = np.empty(links, dtype=np.int64)
+    places[near] = np.arange(links)
+    node = Node(
+        values=values,
+        alive=alive,
+        counts=counts,
+        dirty=np.ones(n, dtype=bool),
+        weights=np.zeros(n),
+        stamps=np.full(block_starts.size - 1, -1),
+        trail=np.empty(4 * int(block_starts[-1])),
+        trail_blocks=np.empty(4 * block_starts.size, dtype=np.int64),
+        tops=np.zeros(3, dtype=np.int64),
+        low=np.empty(ks.max(initial=0)),
+        digits=np.zeros(arities.max(initial=0), dtype=np.int64),
+        work=np.zeros(1),
+        free=np.add.reduceat(counts[scopes] > 1, scope_starts[:-1], dtype=np.int64)
+        if links
+        else np.zeros(0, dtype=np.int64),
+        stale=np.ones(links, dtype=bool),
+        near=near,
+        places=places,
+        active=np.bincount(scopes[~is_idle], minlength=n),
+    )
+    return network, node
+
+
+def _slots(model: FactorGraph) -> tuple[Array, Array, Array]:
+    """Return pairs of variables that are in several factors, and the pairs of each factor.
+
+    Each pair is in some factor of three or more variables. Return the pairs, the factor of each pair (-1 if
+    there is none), and the start of the pairs of each factor in a list of pairs (-1 for none).
+    """
+    n, starts, arities = model.n_variables, model.scope_starts[:-1], model.arities
+    slot_starts = np.full(model.n_factors, -1)
+    codes, size = [], 0
+    for arity in np.unique(arities[arities > 2]).tolist():
+        factors = np.flatnonzero(arities == arity)
+        scopes = model.scopes[starts[factors, None] + np.arange(arity)]
+        first, second = np.triu_indices(arity, 1)
+        slot_starts[factors] = size + first.size * np.arange(factors.size)
+        codes.append((scopes[:, first] * n + scopes[:, second]).ravel())
+        size += codes[-1].size
+    two = np.flatnonzero(arities == 2)
+    pair_codes = model.scopes[starts[two]] * n + model.scopes[starts[two] + 1]
+    higher = np.concatenate([*codes, np.empty(0, dtype=np.int64)])
+    distinct, which, counts = np.unique(higher, return_inverse=True, return_counts=True)
+    numbers = np.full(distinct.size, -1)
+    order = np.searchsorted(distinct, pair_codes)
+    is_given = np.append(distinct, -1)[order] == pair_codes
+    numbers[order[is_given]] = two[is_given]
+    used = (counts > 1) | (numbers >= 0)
+    renumbered = np.where(used, np.cumsum(used) - 1, -1)
+    pairs = np.stack([distinct // max(n, 1), distinct % max(n, 1), numbers], axis=1)[used]
+    return pairs, slot_starts, renumbered[which] if which.size else np.empty(0, dtype=np.int64)
+
+
+def _starts(sizes: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+@routine(allocates=False)
+def save(block, block_starts, values, stamps, trail, trail_blocks, tops):
+    """Save the values of a block for `undo`, once per level."""
+    if stamps[block] == tops[2]:
+        return
+    stamps[block] = tops[2]
+    begin, end = block_starts[block], block_starts[block + 1]
+    top = tops[0]
+    for i in range(end - begin):
+        trail[top + i] = values[begin + i]
+    trail_blocks[tops[1]] = block
+    tops[0] += end - begin
+    tops[1] += 1
+
+
+@routine(allocates=False)
+def set_count(network, node, u, count):
+    """Set the number of allowed states of u, and how many free variables its factors have."""
+    change = int(count > 1) - int(node.counts[u] > 1)
+    node.counts[u] = count
+    if change != 0:
+        for i in range(network.near_starts[u], network.near_starts[u + 1]):
+            node.free[network.link_factors[node.near[i]]] += change
+
+
+@routine(allocates=False)
+def _order(network, node, a, is_idle):
+    """Put the links of a factor behind the active links of their variables, or at the end of these."""
+    for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
+        u = network.scopes[link]
+        node.active[u] -= is_idle
+        place, target = node.places[link], network.near_starts[u] + node.active[u]
+        node.active[u] += not is_idle
+        other = node.near[target]
+        node.near[place], node.near[target] = other, link
+        node.places[other], node.places[link] = place, target
+
+
+@routine(allocates=False)
+def set_idle(network, node, a, is_idle):
+    """Make a factor idle, or active."""
+    block = node.counts.shape[0] + node.stale.shape[0] + a
+    place = network.block_starts[block]
+    if is_idle != (node.values[place] > 0.0):
+        save(block, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
+        node.values[place] = is_idle
+        _order(network, node, a, is_idle)
+
+
+@routine(allocates=False)
+def undo(network, node, top):
+    """Restore the values saved since `trail_blocks` ended at `top`, and begin a new level."""
+    n = node.counts.shape[0]
+    while node.tops[1] > top:
+        node.tops[1] -= 1
+        block = node.trail_blocks[node.tops[1]]
+        begin, end = network.block_starts[block], network.block_starts[block + 1]
+        node.tops[0] -= end - begin
+        saved = node.tops[0]
+        a = block - n - node.stale.shape[0]
+        if 0 <= a < node.free.shape[0] and node.values[begin] != node.trail[saved]:
+            _order(network, node, a, node.trail[saved] > 0.0)
+        for i in range(end - begin):
+            node.values[begin + i] = node.trail[saved + i]
+        if block < n:
+            count = 0
+            for x in range(end - begin):
+                if node.values[begin + x] < np.inf:
+                    node.alive[begin + count] = x
+                    count += 1
+            set_count(network, node, block, count)
+    node.dirty[:] = False
+    node.stale[:] = False
+    node.tops[2] += 1
+
+
+@routine(allocates=False)
+def restrict(network, node, u, state, kept):
+    """Fix u to a state, or remove that state."""
+    save(u, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
+    begin = network.block_starts[u]
+    count = 0
+    for i in range(node.counts[u]):
+        x = node.alive[begin + i]
+        if (x == state) == kept:
+            node.alive[begin + count] = x
+            count += 1
+        else:
+            node.values[begin + x] = np.inf
+    set_count(network, node, u, count)
+    mark(network, node, u)
+
+
+@routine(allocates=False)
+def mark(network, node, u):
+    """Mark u and its neighbours for another visit, and their links for another pull."""
+    node.dirty[u] = True
+    for i in range(network.near_starts[u], network.near_starts[u] + node.active[u]):
+        a = network.link_factors[node.near[i]]
+        for link in range(network.scope_starts[a], network.scope_starts[a + 1]):
+            node.dirty[network.scopes[link]] = True
+            node.stale[link] = True
