@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cutplane.engine.driver import Callback
 
 _FINE = 1e-3
-"""Tolerance below which "auto" is LPBoost, because the rounds of ERLPBoost grow like 1 / tol^2."""
+"""Least tolerance for which "auto" chooses ERLPBoost, because its number of rounds grows like 1 / tol^2."""
 
 
 class SoftMargin:

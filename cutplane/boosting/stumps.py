@@ -20,7 +20,7 @@ from cutplane.runtime.threads import run_chunks
 LAST = np.uint32(1 << 31)
 EXAMPLE = np.uint32((1 << 31) - 1)
 _CHUNK = 1 << 18
-"""Entries sorted by a thread, because for fewer entries starting the thread takes longer than it saves."""
+"""Least number of entries that a thread sorts, because starting a thread takes longer than sorting fewer."""
 _MOST_EXAMPLES = 1 << 31
 """Largest number of examples, because a code has 31 bits for the index of an example."""
 

@@ -15,7 +15,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
 _N_FEATURES = 20
-"""Dimension of Breiman's problems, because the errors published for them are for 20."""
+"""Dimension of Breiman's problems, because their published errors are for dimension 20."""
 
 
 def planted_dense(

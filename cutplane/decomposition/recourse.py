@@ -22,10 +22,9 @@ _ENTRIES = 50_000
 """Largest number of entries of the stored dense inverses, because a product with more entries takes a quarter
 of the 0.2 ms that HiGHS needs to confirm an optimal basis."""
 _SHARE = 4
-"""Number of attempts per success up to which stored bases are tried, because an attempt costs a quarter of a
-linear programme."""
+"""Largest number of attempts per success, because an attempt costs a quarter of a linear programme."""
 _FIRST = 100
-"""Number of attempts before the success rate is considered, because the first bases must be collected."""
+"""Number of attempts before this ratio is tested, because the first bases must be collected."""
 _TIGHT = 1e-9
 """Violation of a solution that is accepted, because HiGHS has this tolerance."""
 

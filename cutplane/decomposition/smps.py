@@ -27,7 +27,8 @@ _HEADS = {
     "BLOCKS": ("BL", 4, "a block, a period and a probability"),
     "SCENARIOS": ("SC", 5, "a name, its parent, a probability and a period"),
 }
-"""The first word and the number of words of the lines that begin an outcome, and their other words."""
+"""The first word and the number of words of each line that begins an outcome, and the other words of the
+line."""
 _DIGITS = 1e-3
 """Error of a sum of probabilities that is accepted, because files round them to a few digits."""
 _EXACT = 1e-9

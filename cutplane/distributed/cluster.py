@@ -41,9 +41,9 @@ _PATIENCE = 60.0
 _SLICE = 1.0
 """Seconds between two checks of the clock and the workers, because each costs a round trip."""
 _DEATHS = 4
-"""Workers that a partition may lose before it has answered, because Dask allows one less per task."""
+"""Number of workers that a partition may lose before it answers, because Dask allows one less per task."""
 _ATTEMPTS = 20
-"""Largest number of submissions of a request, because workers that are lost more often indicate a fault."""
+"""Largest number of submissions of a request, because a request that loses more workers is faulty."""
 _LOST = "cancelled", "lost"
 _KILLER = (
     "killed each worker that it was given to, as happens when it does not fit into the memory of one; use "

@@ -21,7 +21,8 @@ _LONGEST = 2 * _PROBES + 2
 _ROUNDS = 60
 """Most rounds of a search, because 7 find a bracket below _FAR and 53 halve it to a rounding error."""
 _DEVIATIONS = 4.0
-"""Half-width of the first bracket in deviations of the estimate, because a miss costs one more round."""
+"""Half-width of the first bracket, in standard deviations of the estimate, because a miss costs one more
+round."""
 _FAR = 1e12
 """Step, in units of the direction, at which a search ends, because a function may decrease without end."""
 

@@ -30,7 +30,7 @@ _HALVINGS = 40
 """Number of halvings of a segment, because a continuous function changes on 2^-40 of it by less than its
 rounding errors."""
 _AGAIN = 4
-"""Further calls at a point, because an oracle that draws random numbers gives another value within a few."""
+"""Number of repeated calls at a point, because a random oracle gives another value within a few calls."""
 
 
 class Contradiction(OracleError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 USUAL_FALL = math.log(1e3)
-"""Decrease of log(gap) in a solve, because a gap of 1e-3 of the first one is usual."""
+"""Decrease of log(gap) in a solve, because a solve usually reduces its first gap to 1e-3 of it."""
 OVERHEAD = 1e6
 """Cost of an iteration outside the data (master, bounds, records), constant because it hardly depends on the
 data."""
@@ -52,9 +52,9 @@ COMPILED, COMPILED_ENTRY = 1e7, 100.0
 """Cost of compiling a cone programme by cvxpy: constant, and per entry, large because it is done in
 Python."""
 SEMIDEFINITE = 7.0
-"""Cost per cubed order of a semidefinite cone, because 20 factors take a third of a nanosecond each."""
+"""Cost per cubed number of entries of a semidefinite cone's matrix, because it computes 20 factors."""
 DESCENT, DESCENT_ENTRY, KINKED, KINKED_ENTRY = 1.5e6, 10.0, 1.2e7, 100.0
-"""Cost of coordinate descent: constant and per entry, for smooth losses and for smoothed ones, which cost
+"""Cost of coordinate descent, constant and per entry, for smooth and for smoothed losses; the latter cost
 more because they need more epochs."""
 
 

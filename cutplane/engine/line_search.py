@@ -11,10 +11,10 @@ from cutplane.pieces.lines import NO_KINKS, Derivative, Line, PiecewiseLinear, q
 _MAX_EVALUATIONS = 100
 """Largest number of evaluations, because bisection alone finds all digits with fewer."""
 _FAR = 1e12
-"""Step length that counts as infinite, because phi still decreases there."""
+"""Step length that counts as infinite, because the function still decreases there."""
 _DEVIATIONS = 2.5
-"""Number of standard deviations on each side of an estimated slope, because the exact slope is almost surely
-between."""
+"""Half-width of an interval around an estimated slope, in standard deviations, because it then almost surely
+contains the exact slope."""
 _CLOSE = 1e-6
 """Relative length of a Newton step after which the search ends, because the next step is about its square."""
 _FEW = 8

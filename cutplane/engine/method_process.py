@@ -32,8 +32,8 @@ from cutplane.status import Status, relative_gap
 from cutplane.stopping import Stop
 
 _PATIENCE = 10
-"""Number of iterations without progress, or of audits that do not close the gap, after which a run has
-stalled, because rounding errors may cause a few."""
+"""Number of iterations without progress, or of audits that do not close the gap, after which a run stalls,
+because rounding errors may cause a few."""
 _FEW_CALLS = 100
 """Number of oracle calls below which no advice is given, because the solve is fast enough."""
 _DONE = Status.MAX_ITER, Status.STALLED, Status.TARGET

@@ -26,29 +26,30 @@ if TYPE_CHECKING:
 _FEWEST, _SHARE = 4, 20
 """Least number of probes, and calls of the oracle per additional probe, because probes should cost little."""
 _MOST = 200
-"""Most cuts, and most points, of the bundle that are compared, because each pair is compared."""
+"""Largest number of cuts, and of points, of the bundle that are compared, because each pair is compared."""
 _STEP = 1e-3
-"""Distance of the two points of a pair, relative to the reach of the run, because an error of a slope is
-detected if it exceeds the change of the slope over this distance, and the rounding errors of values divided
-by it."""
+"""Distance of the two points of a pair, relative to the reach of the run, because rounding errors of values
+are divided by it, and the slope itself changes over it."""
 _THERE = 0.7
 """Weight of the first of two opposite projected steps in a probed point; not 1/2, because opposite steps
 would cancel inside the set."""
 _NOWHERE, _FEW = 1e-6, 2
-"""Share of the set, and number of points, up to which a run counts as short and the whole set is probed,
-because a wrong slope of zero ends a run at its first point."""
+"""Share of the set, and number of points, up to which the whole set is probed, because a wrong slope of zero
+ends a run at its first point."""
 _COPIED = 2**22
 """Entries of cuts or points that are copied at a time, because a copy of all may not fit into memory."""
 _WAYS = 4
-"""Points, and directions of each kind, because a hundred calls cost as much as a few iterations."""
+"""Number of points, and of directions of each kind, because a hundred calls cost as much as a few
+iterations."""
 _SHORTEST = 12
-"""Halvings of a step that leaves the set, because an error of 1e-3 of the set's size should be detected."""
+"""Largest number of halvings of a step that leaves the set, because an error of 1e-3 of the set's size should
+be detected."""
 _DIFFERENCE = 1e-6
 """Step of a central difference, relative to the point, because the cube root of the rounding error is the
 best size."""
 _FAR = 1e6
-"""Multiple of the reach of a run that lies outside of a bounded set, because a run covers a larger share of
-it."""
+"""Multiple of a run's reach that is outside of every bounded set, because a run covers a larger share of the
+set."""
 _CHECK = "Check the set with cutplane.testing.check_set."
 
 

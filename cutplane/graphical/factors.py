@@ -423,8 +423,8 @@ rarely have a unit."""
 _FEW = 8
 """Number of costs that are tested first, because a few random numbers have no unit."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because the ratio
-is up to 40 for normal costs."""
+"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because normal
+costs have ratios up to 40."""
 
 
 def finite_sizes(*costs: Array) -> Array:

@@ -28,7 +28,8 @@ Parts = Iterator[tuple[float, Array]]
 
 _EPS = float(np.finfo(np.float64).eps)
 _BISECTIONS = 12
-"""Trial prices of states of earlier labellings, because they find the best price to some thousandths."""
+"""Number of trial prices for states of earlier labellings, because this many find the best price to some
+thousandths."""
 _COUNTERS, _ITERATIONS = 2**18, 100
 """Largest number of entries of the tables that count differences, and of iterations on them, because more
 take many seconds."""

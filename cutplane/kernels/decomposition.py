@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SLICE = 40_000_000
 """Matrix entries read by the steps of one iteration, because this takes some hundredths of a second."""
 _SHARE = 0.9
-"""Fraction of the tolerance at which the steps stop, because the updated slopes have rounding errors."""
+"""Share of the tolerance at which the steps stop, because the updated slopes have rounding errors."""
 
 
 @dataclass(eq=False)

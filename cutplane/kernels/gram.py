@@ -22,7 +22,7 @@ _TILE = 1 << 17
 _STREAM = 256
 """Rows computed at a time for a product, because so many reach full speed and need little memory."""
 _REMEMBERED = 4
-"""Stored products, because a step uses the products of two points and of two slopes."""
+"""Number of stored products, because a step uses the products of two points and of two slopes."""
 _DIGITS = 1e-13
 """Relative difference up to which a vector counts as a multiple of another, because rounding errors of
 products have this size."""

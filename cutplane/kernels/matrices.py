@@ -18,7 +18,7 @@ from cutplane.runtime.chunks import equal_ranges
 from cutplane.runtime.threads import run_chunks
 
 SLAB = 1 << 22
-"""Number of entries in one array of factors, because filling the array copies all of them."""
+"""Number of entries of an array of factors, because filling the array copies all of them."""
 BATCH = 512
 """Number of columns of one product F F', because a product of this size reaches full speed."""
 

@@ -41,7 +41,8 @@ _STALE = 0.25
 """Largest share of the gap that may remain after a step on an old Gram matrix, because a new matrix costs a
 few such steps."""
 _SHARE = 10.0
-"""Least cost of a step relative to the cost of its bound, because the bound is then a tenth of the work."""
+"""Least cost of a step relative to the cost of its bound, because the bound is then at most a tenth of the
+work."""
 _CORRECTIONS = 3
 """Number of Newton steps on free coordinates, because each corrects the rounding errors of the last one."""
 

@@ -25,8 +25,8 @@ MOVES = (LinearSystem(), CoordinateAscent(), SemismoothNewton(), CoordinateDesce
 """The default moves, each used if the problem has the form that it needs."""
 
 _NEAR, _FAR = 0.1, 0.3
-"""Positions of the cuts of OCAS: the published one, and a larger one for few examples, because models are
-then poor."""
+"""Position of the cut in OCAS: the published one, and a larger one for few examples, because models are then
+poor."""
 _TURN = 10
 """Number of cut iterations before their rate is measured, because their gap decreases in jumps."""
 _USUAL_CUTS, _USUAL_IF_WIDE = 30, 300

@@ -24,7 +24,7 @@ _RIDGE = 1e-14
 """Number added to the diagonal of the products of steps, relative to their trace, because dependent steps
 make them singular."""
 _ABOVE = 1.0 + 4.0 * 2.0**-52
-"""Factor of the largest ratio, because the ratio has a rounding error."""
+"""Factor of the largest ratio, above 1 because the ratio has a rounding error."""
 
 
 @routine(fastmath=SUMS)

@@ -40,7 +40,7 @@ _SHARP, _SHARPER = 0.1, 10
 """Decrease by a sweep, as a share of the gap to reach, at which sweeps end, because this usually closes the
 gap; and the largest number of repetitions with smaller shares."""
 _ABOVE = 1.0 + 1e-10
-"""Factor of the largest eigenvalue, because it is computed with a rounding error."""
+"""Factor of the largest eigenvalue, above 1 because the eigenvalue has a rounding error."""
 
 
 @dataclass(eq=False)

@@ -32,11 +32,11 @@ from cutplane.sets.base import FeasibleSet, scale_of, size_of
 _ENOUGH = 1e-6
 """Relative gap up to which no second backend is tried, because a smaller gap is not worth another solve."""
 _TOO_FAR = 1e3
-"""Size of the solution, in units, above which the unit is changed, because auxiliary variables may be
-squares, and a proof would need a bound of them."""
+"""Size of a solution, in units, above which the unit changes, because auxiliary variables may be squares, and
+a proof would need a bound of them."""
 _ROUNDING = 1e-12
-"""Excess relative to the terms of its sum above which infeasibility is proven, because a smaller excess may
-be a rounding error."""
+"""Violation relative to its terms from which infeasibility is proven, because a smaller one may be a rounding
+error."""
 
 
 class InnerMinimum:

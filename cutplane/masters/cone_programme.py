@@ -113,7 +113,7 @@ _DIVERGED = 1e100
 """Size of entries above which an answer is no solution, because the squares would overflow."""
 
 _LINKS = 10
-"""Longest chain of auxiliary variables that depend on one another, because longer chains are rare."""
+"""Longest chain of auxiliary variables that depend on one another, because users write no longer ones."""
 
 _LARGEST_EXPONENT = 700.0
 """Largest argument of exp, because exp(709.8) overflows."""
@@ -273,8 +273,8 @@ class Solved:
 
 
 _SETUP = 0.6
-"""Seconds of a solver's set-up per second of cvxpy's compilation, needed because the solver's time limit
-excludes its set-up: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
+"""Seconds of a solver's set-up per second of compilation, needed because the solver's time limit excludes its
+set-up: Clarabel takes 0.27 s after 0.45 s on 20,000 x 50 numbers."""
 
 
 class ConeProgramme:

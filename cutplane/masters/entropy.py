@@ -26,7 +26,7 @@ from cutplane.runtime.deadline import check_time
 from cutplane.sets.box import box_corner
 
 _ROUNDS, _LAST_ROUNDS = 40, 100
-"""Largest numbers of Newton steps before the path is followed, and at its end, where there are more because
+"""Largest numbers of Newton steps before the path is followed, and at its end; the second is larger because
 no other method follows."""
 _STAGE_ROUNDS = 15
 """Largest number of Newton steps in a stage of the path, few because the last stage gives a close start."""
@@ -52,23 +52,23 @@ error."""
 _SHARE = 0.01
 """Tolerance of a Newton step relative to the gap, because the next step corrects the error."""
 _IDLE = 1e-6
-"""Share of the mean mass below which a coordinate is omitted from the curvature, because the curvature only
-affects the steps."""
+"""Share of the mean mass up to which the curvature of a coordinate is omitted, because curvatures only affect
+the steps."""
 _FLAT = 0.3
 """Derivative at the end of a line search relative to the derivative at its start, because the next Newton
 step corrects the error."""
 _TINY = 1e-300
 """Least denominator, because quotients must be finite."""
 _TRIALS = 40
-"""Largest number of bisections of a step, because the bracket is then 1e-12 of it."""
+"""Largest number of bisections of a step, because the bracket then has 1e-12 of its first width."""
 _CHUNK = 1024
 """Number of columns that are multiplied at once, because their products stay in the cache."""
 _MANY = 2000
 """Number of coordinates above which this master is tried first, because it was faster than HiGHS in runs of
 boosting."""
 _COST = 10.0
-"""Largest cost of the entropy in units of the accuracy, because the accuracy is a tenth of the allowed
-error."""
+"""Largest cost of the entropy in units of the accuracy, because a solve needs an accuracy of a tenth of this
+cost."""
 _FINE = 0.5
 """Least cost of the entropy in units of max |slope| / dim, because Newton's method is slower than HiGHS below
 it."""

@@ -30,7 +30,8 @@ _EXACT = 1e-11
 _CREDIBLE = 1e-7
 """Relative gap of an accepted answer, because rounding errors may end the steps above `_EXACT`."""
 _BACK = 0.995
-"""Share of the distance to the boundary in a step, because slacks and multipliers must stay positive."""
+"""Share of the distance to the boundary that a step goes, because slacks and multipliers must stay
+positive."""
 
 
 class InteriorPoint:

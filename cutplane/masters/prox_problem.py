@@ -31,8 +31,8 @@ _CREDIBLE_IN_BOX = 1e-9
 _RESOLUTION = 1e-16
 """Relative rounding error of a number, because float64 has 16 digits."""
 _FAR = 1e3
-"""The half-spaces are infeasible if they have no common point within this multiple of their largest distance,
-because rounding errors hide a common point farther away."""
+"""Multiple of the half-spaces' largest distance within which they must have a common point, because rounding
+errors hide a point farther away."""
 _KEPT = 2**15
 """Entries of the rows above which their products with x are kept for the next call with the same x, because
 comparing two x is then cheaper."""
@@ -41,12 +41,12 @@ _ROUNDS = 15
 _LAST_ROUNDS = 60
 """Largest number of Newton steps of the last solve, because no other method follows."""
 _PATH = tuple(10.0**k for k in range(6, 0, -1))
-"""Factors of M in the sequence of problems that ends at the given M, decreasing because each solution is a
-close start for the next problem."""
+"""Factors of M in a sequence of problems, decreasing because each solution is a close start for the next
+problem."""
 _ENDLESS = 1e100
 """Step length above which the dual counts as unbounded, because a bounded dual has its maximum before."""
 _LEAP = 1e3
-"""Largest ratio of two step lengths without a bracket, because the function there is unknown."""
+"""Largest ratio of two step lengths without a bracket, because nothing is known about the function there."""
 _SUMMED = 2e-14
 """Relative rounding error of a sum, because the errors of some hundred terms add up."""
 _BRACKET = 2.0**-50

@@ -41,7 +41,8 @@ it may not end."""
 _ROUNDING = 1e-14
 """Relative violation of a level that counts as zero, because rounding errors have this size."""
 _LEAP, _DROP = 100.0, 0.01
-"""Factors of tau while the bracket has no upper end, and no lower end, because it then has no midpoint."""
+"""Factors of tau while the bracket has no upper end, and no lower end, because such a bracket has no
+midpoint."""
 _FAR = 1e9
 """Distance, relative to the step, within which an infeasible level must have no point, because rounding
 errors of the slope hide points farther away."""
@@ -59,7 +60,7 @@ _STIFFNESS = 1e3
 """Stiffness: spread of the rows in the unweighted coordinates relative to the others, large because a small
 weight around the centre needs few steps."""
 _FALLING, _BOOST = 0.3, 30.0
-"""Ratio of successive slopes above which the stiffness is increased, and its factor, because a smaller weight
+"""Ratio of successive slopes from which the stiffness increases, and its factor, because a stiffer problem
 needs fewer steps."""
 _ZERO = 1e-15
 """Mean slope relative to its terms that counts as zero, because rounding errors have this size."""

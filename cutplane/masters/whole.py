@@ -20,8 +20,7 @@ from cutplane.pieces.validation import Array
 from cutplane.proof.rounding import REACH
 
 _OF_GAP = 1e-6
-"""Tolerance of a conic solve divided by the relative gap, because bounds add residuals over ten times the
-size of solutions, and these sums are some thousand tolerances."""
+"""Tolerance of a conic solve relative to the allowed gap, because bounds add some thousand such errors."""
 _COARSEST = 1e-10
 """Loosest tolerance, because one more iteration of an interior-point method gains a digit or two."""
 _ENOUGH = 1e-6

@@ -27,8 +27,8 @@ _NOISE = 2e-14
 _FLATTEST = 1e-12
 """First L if the gradient is zero, because L must be positive."""
 _SPACING = 20
-"""The bound of the mean is computed again when 1 / _SPACING of its cuts are new, because its cost grows with
-their number."""
+"""Number of cuts per new cut at which the bound of the mean is computed, because its cost grows with the
+number of cuts."""
 
 
 class CutMean:

@@ -29,7 +29,7 @@ _EPOCH = 4.0
 """Number of oracle calls that take as long as an epoch, more than one because an epoch also visits cached
 labellings: 2.6 to 10 for chains."""
 _TINY = 1e-300
-"""Replaces an estimate of 0 in a denominator, because the iterate is then optimal."""
+"""Replaces 0 in a denominator, because quotients must be finite."""
 _TURN = 10
 """Number of epochs after which the bounds are certified, because this adds a tenth to the work."""
 

@@ -25,7 +25,7 @@ one, at these values because they are usual."""
 _TRIALS = 40
 """Largest number of points of a line search, because bisection alone finds twelve digits with them."""
 _FALL = 0.5
-"""Add a point's cut only if its gap is at most this share of the present gap, because adding it costs as much
+"""Largest gap of a point whose cut is added, relative to the present gap, because adding a cut costs as much
 as a step."""
 _NOISE = 1e-15
 """Relative increase of the objective that a step may have, because it may be a rounding error."""

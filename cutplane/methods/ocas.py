@@ -21,7 +21,7 @@ _CURVED, _KINKED = 1.5, 0.7
 """Iterations relative to the proximal bundle method, for smooth and for kinked risks, because random problems
 took so many."""
 _BESIDE = 1e-6
-"""Position of the cut near the best point, as a share of the segment, not zero because an exact search ends
+"""Position of the cut near the best point, as a share of the segment; not zero, because an exact search ends
 at a kink, where rounding errors would determine the subgradient."""
 
 

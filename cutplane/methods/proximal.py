@@ -24,8 +24,8 @@ _ACCURACY = 0.5
 """Error of an on-demand risk relative to the predicted decrease, because half of it suffices to decide the
 kind of a step."""
 _FAR = 1e8
-"""Ratio of a cut's linearisation error to the predicted decrease, above which the cut is not added, because
-its slope is so much steeper than the model that digits would be lost."""
+"""Ratio of a cut's linearisation error to the predicted decrease above which the cut is not added, because so
+steep a slope would lose digits."""
 _PATIENCE = 3
 """Number of steps of one kind in a row before the weight may change, because Kiwiel's rule requires them."""
 _SHRINKS = 1e-2, 1e-4, 1e-6, 1e-8

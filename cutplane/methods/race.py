@@ -43,10 +43,10 @@ _LEAST_FALL = 1.0
 """Least decrease of log(gap) that a method is expected to need, because it needs a step even for a tiny
 gap."""
 _MEMORY = 0.5
-"""Weight of the previous rate, because the gap of cuts decreases in jumps."""
+"""Weight of the previous rate in a mean, because the gap of cuts decreases in jumps."""
 _PATIENCE, _LAST = 5, 9
-"""Iterations without a change of bounds or model after which a method, and the last method, is stuck; the
-latter is one less than for a run, because the run's reason would not name the methods."""
+"""Iterations without a change of bounds or model after which a method, and the last method, is stuck; one
+less than for a run in the last case, because the reason of a run would not name the methods."""
 
 
 @dataclass(eq=False)
@@ -301,8 +301,7 @@ class Race(Method):
 
     methods: tuple[Method, ...]
     one_of_a_kind: ClassVar[bool] = False
-    """Whether other methods of a kind wait until the method with the least estimate of each kind has
-    ended."""
+    """Whether methods wait until the one with the least estimate of their kind has ended."""
 
     def __post_init__(self) -> None:
         methods = tuple(self.methods) if isinstance(self.methods, tuple | list) else (self.methods,)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cutplane.kernels.dual import DualForm
 
 ENGINE_SHARE = 0.9
-"""Share of the tolerance for the weights, because the final machine needs the rest."""
+"""Share of the tolerance for finding the weights, because the final machine needs the rest."""
 _LEVEL = 0.7
 """Level of `LevelBundle` in "auto", because it trained the fewest machines on 390 kernels for C = 1 and C =
 100."""

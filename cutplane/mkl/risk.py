@@ -24,7 +24,7 @@ _DROPPED = 0.2
 """Share of the allowed error for dropped parts of kernels, because an approximate sum needs a shorter
 pass."""
 _ATTEMPTS = 6
-"""Largest number of attempts, because each needs more accuracy, which rounding may prevent."""
+"""Largest number of attempts, because each one needs more accuracy, and rounding limits it."""
 
 
 class TrainedMachine(NamedTuple):

@@ -15,16 +15,17 @@ _symv, _syr = get_blas_funcs(("symv", "syr"), dtype=np.float64)
 _potrf, _potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
 
 _ACCURACY = 1e-12
-"""Squared error of conjugate gradients relative to the dual objective, because steps need about six
-digits."""
+"""Squared error of conjugate gradients relative to the dual objective, because steps need six digits."""
 _MANY = 8
-"""Conjugate gradient iterations before the system is factored again, because factoring is then cheaper."""
+"""Number of conjugate gradient iterations before a new factorisation, because factoring is then cheaper."""
 _MOST = 60
-"""Conjugate gradient iterations after factoring, because only a numerically singular system needs more."""
+"""Largest number of conjugate gradient iterations after a factorisation, because only a singular system needs
+more."""
 _SMALL = 1e-6
-"""Scale below which it is multiplied into the kernel, because rounding errors grow with its inverse."""
+"""Scale up to which the kernel is multiplied by it, because rounding errors grow with the inverse of the
+scale."""
 _SETTLED = 1e-3
-"""Scale below which it is multiplied into the weights, because the average then is a difference of much
+"""Scale up to which the weights are multiplied by it, because the average is otherwise a difference of much
 larger numbers."""
 _FORGETTING = 0.05
 """Weight of a new entry in the running mean square of uniform sampling, because the mean then covers about

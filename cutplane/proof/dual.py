@@ -27,10 +27,9 @@ of the multipliers changes these slopes even less."""
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 
 _ROUNDS = 4
-"""Corrections of the multipliers, because each one corrects the rounding error of the previous one."""
+"""Number of corrections of the multipliers, because each corrects the rounding error of the previous one."""
 _LITTLE = 0.01
-"""Share of the gap above which shorter intervals are computed to reduce the charge, a percent because this is
-slow."""
+"""Share of the gap from which shorter intervals are computed to reduce the error, because this is slow."""
 _STEP = 0.5
 """Share of the step at which the first multiplier becomes 0, because the interval is long near both ends."""
 

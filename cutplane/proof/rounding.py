@@ -9,8 +9,7 @@ from __future__ import annotations
 UNIT = 2.0**-53
 """Relative error of one operation, because float64 has 53 bits."""
 EPS = 2.0 * UNIT
-"""Twice the relative error of one operation: the distance of 1 to the next float, which is used because it
-covers two roundings."""
+"""Distance of 1 to the next float, used because it covers the errors of two operations."""
 ROUNDING = 1e-12
 """Relative error of bounds that is tolerated, because a few thousand roundings of terms add up to it. Larger
 errors are subtracted from the bound."""
@@ -38,8 +37,8 @@ FLAT = 1e-13
 """Slope entries below this share of the largest one are treated as rounding error, because cancellation
 produces errors of that size. Their effect is still subtracted from the bound."""
 REACH = 10.0
-"""Distance over which a residual slope is charged if it is a rounding error, relative to the best point,
-because better points may be farther from zero."""
+"""Factor of the best point's norm over which a residual slope is subtracted from the bound, because better
+points may be farther from zero."""
 ABOVE = 1.0 + 1e-9
 """Factor that makes a computed value an upper bound, because the value is a difference of two rounded
 numbers."""

@@ -10,8 +10,8 @@ from scipy import sparse
 from cutplane.pieces.validation import Array
 
 FAR = 8.0
-"""Ratio of mean and deviation from which on a column is centred, because coordinate descent takes twenty
-times as long at a ratio of ten."""
+"""Ratio of mean and deviation from which a column is centred, because coordinate descent takes twenty times
+as long at ten."""
 SPREAD = 1e4
 """Ratio of the sizes of two columns from which on all columns are scaled, because the squares of slopes then
 differ by 1e8, half of the digits of float64."""

@@ -29,7 +29,7 @@ _MOST_PAIRS = 100_000
 _FEW_LEVELS = 16
 """Most levels for which a table of counts is faster than a tree, because it fits into two cache lines."""
 _COST = 40.0
-"""Nanoseconds per row of the search for pairs, because several threads are faster only for long searches."""
+"""Nanoseconds per row of the search for pairs, because only long searches are faster with several threads."""
 
 
 class Scored:

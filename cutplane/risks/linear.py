@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 _ROUNDED = 8
-"""Rounded operations per term in addition to its sum: the product, the loss, the weight and the bound; few,
-because all other operations are sums."""
+"""Number of rounded operations per term besides its sum: product, loss, weight and bound; few, because all
+other operations are sums."""
 
 
 class Predictions(np.ndarray):

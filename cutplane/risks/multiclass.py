@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from cutplane.pieces.forms import DiagonalQuadratic
 
 _CHECKED = 16
-"""Classes whose margins are compared with values of the loss, because other classes have similar margins."""
+"""Number of classes whose margins are compared with values of the loss, because other classes have similar
+margins."""
 _SAME = 1e-9
 """Difference of values, relative to the scores, that is an error, because it is far above rounding errors."""
 _MOST = 100
-"""Most passes over changing examples per full pass, because rounding errors could change them forever."""
+"""Largest number of passes over changing examples per full pass, because rounding errors could change them
+forever."""
 _OF_MARGINS = Capability.DUAL_CUT, Capability.BLOCK_ASCENT, Capability.IMAGE_FORM
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from cutplane.runtime.compiling import SUMS, routine
 
 _FAR = 1e6
-"""Largest distance below the best class, because shares are at most 1 and more distant classes have share
-0."""
+"""Largest distance below the best class, because more distant classes have share 0."""
 
 
 @routine(fastmath=SUMS)

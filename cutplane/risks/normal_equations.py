@@ -23,10 +23,10 @@ _STEPS = 2
 _SMALL_SYSTEM = 1000
 """Number of unknowns of a system that is built for data of any size, because it takes only 8 MB."""
 _PASSES, _OVERHEAD = 100.0, 1e6
-"""Typical number of passes of a solve with cuts, and nanoseconds per pass for everything else, used because
-the system must not cost more than such a solve."""
+"""Number of passes of a solve with cuts, and nanoseconds of a pass besides the data, used because the system
+must not cost more than such a solve."""
 _PER_ENTRY, _PER_DENSE_SQUARE, _PER_SPARSE_SQUARE, _PER_CUBE = 1.0, 0.05, 5.0, 0.05
-"""Nanoseconds per product in a pass, in Gram matrices and in a factorisation, needed because their costs are
+"""Nanoseconds per product in a pass, in a Gram matrix and in a factorisation, used because these costs are
 compared."""
 
 

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 _BITS = 2.0**-48
 """Relative violation of a row that counts as a rounding error, because each term is rounded."""
 _ROUNDS = 30
-"""Most least-squares steps, because each changes the side of one or two rows unless x is far away."""
+"""Largest number of least-squares steps, because each changes the side of one or two rows unless x is far
+away."""
 _MANY = 500
-"""Most rows corrected in one step, because the least-squares problem has an equation for each row."""
+"""Largest number of rows corrected in one step, because the least-squares problem has an equation for each
+row."""
 _CYCLES = 200
-"""Most cycles of projections, because a few halve the violation unless the sets are almost tangent."""
+"""Largest number of cycles of projections, because a few halve the violation unless the sets are almost
+tangent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -29,7 +29,7 @@ _SLACK = 1e-12
 """Largest difference of 1 and the sum of the caps that counts as a rounding error, because thousands of caps
 may be added."""
 _ROUNDING = 1e-15
-"""Largest difference of a sum and 1 that counts as a rounding error, because it is a few ulps."""
+"""Difference of a sum and 1 that counts as a rounding error, because it is a few ulps."""
 _FAR = 100.0
 """Largest exponent relative to the pivot, because exp(100) times any number of coordinates is finite."""
 _LEAST = 700.0

@@ -25,7 +25,8 @@ KEPT = 10
 _SEED = 0x9E3779B97F4A7C15
 """Seed of the random orders, the golden ratio in binary, because its bits are well mixed."""
 _PER_READ, _PER_VISIT = 1.0, 50.0
-"""Nanoseconds for reading a row entry for one state, and for a visit, because cached epochs stop by cost."""
+"""Nanoseconds for reading a row entry for one state, and for a visit, because cached epochs stop when they
+cost too much."""
 
 
 class Epoch(NamedTuple):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from cutplane.graphical.result import MAPResult
 
 _SMALL = 1000
-"""Columns up to which a linear programme is tried before `map`, because it takes a fraction of the time."""
+"""Largest number of columns for which a linear programme is tried before `map`, because it takes a fraction
+of the time."""
 _CLOSED = 1e-9
 """Relative gap of an exact labelling that is accepted, because `map` cannot prove a smaller one."""
 _KEPT = 2**27

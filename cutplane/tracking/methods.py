@@ -37,13 +37,13 @@ _PER_EVENT = 6e4
 """Cost of an event without passes over the data, in nanoseconds as in `engine.costs`, large because the code
 is interpreted."""
 _SOLVE, _EPOCHS = 9.0, 20.0
-"""Number of solves' iterations from the solution at the last weight, and of passes over the data in them,
-because coordinate descent takes about so many."""
+"""Iterations of a solve that starts at the last weight's solution, and its passes over the data, because
+coordinate descent takes about so many."""
 _SLICE = 40_000_000
 """Matrix entries that the changes of an iteration read, because this takes some hundredths of a second."""
 _PATIENCE = 3
-"""Number of certified bounds without improvement, computed after 1, 2, 4, ... changes, at which the method
-stops, because rounding errors then make it cycle."""
+"""Number of certified bounds without improvement at which the method stops, because rounding errors then make
+it cycle. The bounds are computed after 1, 2, 4, ... changes."""
 
 
 class PathMethod(Method):

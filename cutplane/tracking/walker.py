@@ -19,7 +19,7 @@ ZERO_RATE = 1e-11
 """Share of the terms of a rate up to which it counts as zero, because rounding errors of solves with a factor
 are as large."""
 NOW = 1e-13
-"""Share of the weight within which events are simultaneous, because rounding errors separate them."""
+"""Share of the weight within which events are simultaneous, because rounding errors separate such events."""
 
 
 class PathWalker(ABC):

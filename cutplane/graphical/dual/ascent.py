@@ -33,7 +33,7 @@ _PATIENCE = 5
 """Number of rounds without an increase after which the ascent ends, because the bound may increase again
 after a few."""
 _GUESSED = 0.03
-"""Joint states of guessed clusters relative to all table entries, few because they may not help at all."""
+"""Joint states of guessed clusters relative to all table entries, few because such clusters may not help."""
 _DECODING = 4
 """Rounds between two decodings, because a decoding takes two greedy labellings and two local searches."""
 _FAR = 0.03

@@ -114,9 +114,10 @@ _LIMIT = 2**20
 _LARGEST = 2**10
 """Largest number of joint states of an extended set, because each pass over a cluster visits all of them."""
 _MOST = 2**10
-"""Extended sets after which no other scope is extended, because the most promising scopes are first."""
+"""Number of extended sets after which no scope is extended, because the most promising scopes are first."""
 _MANY = 8
-"""Most common neighbours of which all pairs are listed, because the number of pairs grows as the square."""
+"""Largest number of common neighbours of which all pairs are listed, because the number of pairs grows as the
+square."""
 
 
 Scope = tuple[int, ...]
