@@ -6,8 +6,8 @@ import math
 from enum import StrEnum
 
 LEAST = 1e-12
-"""Share of the largest objective of the solve below which an objective counts as zero in a relative gap,
-because a few thousand rounding errors of its terms add up to as much."""
+"""Share of the largest objective of the solve that counts as zero in a relative gap, because a few thousand
+rounding errors of its terms add up to as much."""
 
 
 class Status(StrEnum):

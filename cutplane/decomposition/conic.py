@@ -21,8 +21,8 @@ from cutplane.sets.base import HalfSpace
 
 _solver: Any = clarabel  # type checkers do not find clarabel's names
 _TOLERANCES = 1e-10, 1e-8, 1e-6
-"""Tolerances of Clarabel for costs scaled to about 1, in the order of attempts; all are allowed, because a
-cut is valid for each of them."""
+"""Tolerances of Clarabel, in the order of attempts, for costs scaled to about 1; each one gives valid cuts,
+because any multipliers do."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 _ENTRIES = 50_000
-"""Largest number of entries of the stored dense inverses, because a product with more entries takes a quarter
-of the 0.2 ms that HiGHS needs to confirm an optimal basis."""
+"""Largest number of entries of the stored dense inverses, because a larger product takes a quarter of the
+time in which HiGHS confirms an optimal basis."""
 _SHARE = 4
 """Largest number of attempts per success, because an attempt costs a quarter of a linear programme."""
 _FIRST = 100

@@ -14,8 +14,8 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 REACH = 10.0
-"""Bound assumed for an unbounded y, relative to the largest number of its stage: the cut subtracts this bound
-times the reduced cost, because the solver's reduced cost is not exactly zero."""
+"""Bound of an unbounded y, relative to the largest number of its stage; the cut subtracts it times the
+reduced cost, because solvers return reduced costs that are not exactly 0."""
 FEASIBLE = 1e-7
 """Violation relative to the right-hand side up to which a stage counts as feasible, because solvers accept
 violations of this size."""

@@ -32,8 +32,8 @@ from cutplane.risks.base import Risk
 from cutplane.runtime.deadline import check_time, seconds_left
 
 FAN = 8
-"""Number of workers to which a worker passes a request and whose answers it adds, because fewer make the tree
-deeper, and more load its network links."""
+"""Number of workers to which a worker passes a request, because fewer make the tree deeper, and more load its
+network links."""
 _LARGE = 1 << 18
 """Bytes of points from which a request is sent to a worker directly, because the scheduler would copy it."""
 _PATIENCE = 60.0

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _NOISE = 1e-13
 """Relative change of a bound that counts as no progress, because it may be a rounding error."""
 _INNER = 1e-9
-"""Distance outside the set at which an oracle may call a point inside, relative to the numbers of the simple
-set, because oracles usually have such a tolerance, for example for the sign of an eigenvalue."""
+"""Distance outside the set, relative to its numbers, at which an oracle may call a point inside, because
+oracles have such tolerances, for example for eigenvalues."""
 _HALVINGS = 40
 """Number of halvings of a segment, because a continuous function changes on 2^-40 of it by less than its
 rounding errors."""

@@ -34,8 +34,8 @@ _LONG, _SPARSE = 1000, 3
 """Points with at least _LONG entries, of which at most 1 / _SPARSE are nonzero, are stored sparse, because
 this takes at most half of the memory."""
 _RESERVED = 2**29
-"""Bytes reserved at first for rows, at least for 16 and at most for 512 rows, because reserved memory costs
-nothing until it is written, whereas growing an array copies it."""
+"""Bytes reserved for the first 16 to 512 rows, because reserved memory costs nothing until it is written, and
+growing an array copies it."""
 
 
 class Proof(NamedTuple):

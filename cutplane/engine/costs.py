@@ -19,8 +19,8 @@ GAP_CHECK = 5e4
 """Cost of computing a move's gap, without passes over the data, constant because it takes a few calls of
 numpy."""
 PER_EXAMPLE, PER_ENTRY, PER_DENSE_ENTRY = 20.0, 3.0, 1.0
-"""Cost of a pass for predictions and slopes, with the line search: per example, per stored entry, and per
-entry of a dense matrix. Stored entries cost more because they have indices."""
+"""Cost of a pass with the line search, per example, per stored entry, and per entry of a dense matrix, which
+is less because dense entries have no indices."""
 PER_COEFFICIENT, PER_PAIR = 4.0, 60.0
 """Cost per coefficient of each cut, because a new cut is multiplied by all cuts, and per pair of cuts,
 because of the active-set method."""
@@ -28,8 +28,8 @@ NEWTON, NEWTON_EXAMPLE = 2.5e5, 40.0
 """Cost of a Newton step: constant, and per example, because multipliers and pieces of the smoothed losses are
 computed."""
 PER_SQUARE, PER_DENSE_SQUARE, PER_CUBE = 1.0, 0.07, 0.03
-"""Cost per product in a Gram matrix of sparse rows, and of dense rows; and per cubed number of features,
-because a Cholesky factor is computed."""
+"""Cost per product in a Gram matrix of sparse and of dense rows, and per cubed number of features, because a
+Cholesky factor is computed."""
 EPOCH_EXAMPLE, EPOCH_ENTRY, EPOCH_DENSE_ENTRY, EPOCH_EQUATION = 60.0, 4.0, 1.2, 340.0
 """Cost of a step of coordinate ascent: per example, per stored entry, per dense entry, and for a loss without
 an outline, because it solves an equation."""
@@ -37,12 +37,11 @@ ITERATION = 1.1e5
 """Cost of a cut iteration without oracle and master, constant because bounds and records hardly depend on the
 data."""
 QP, QP_PAIR, QP_SIDE, LEVEL = 4e4, 0.8, 20.0, 5.0
-"""Cost of a reduced quadratic programme solved by the package: constant, per pair of its rows, and per pair
-of a cut and an entry of the set's rows; and the factor for a level constraint, because its multiplier is
-found by a search."""
+"""Cost of a reduced quadratic programme of the package: constant, per pair of rows, and per pair of a cut and
+an entry of the set's rows; and the factor for a level, because its multiplier is searched."""
 LP, LP_ENTRY, LP_PIVOT = 3e5, 20.0, 3.0
 """Cost of a reduced linear programme: constant, per entry of its cuts, and per entry of the set's rows and
-pivot, because the first solve takes as many pivots as rows, and later solves take few."""
+pivot, because the first solve takes as many pivots as rows."""
 CONE_ENTRY = 100.0
 """Cost per entry of the cuts of a reduced problem in cvxpy, large because cvxpy copies them several times."""
 PROGRAMME, PROGRAMME_COLUMN, PROGRAMME_FLOP, PROGRAMME_CUBE = 2e6, 1e4, 20.0, 2.0

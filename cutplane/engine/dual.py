@@ -28,8 +28,8 @@ _LARGE = 100_000
 """Number of entries of the cuts from which prox problems replace linear programmes, because the latter are
 then slower."""
 _WEIGHTS = (1.0, 1e-2, 1e-4, 1e-6)
-"""Weights of the prox term relative to the steepest cut, tried in this order until a solution gives a bound,
-because with a smaller weight it is closer to the model's minimum."""
+"""Weights of the prox term relative to the steepest cut, tried in this order until one gives a bound, because
+a smaller one changes the minimiser less."""
 _FLAT = 1e-9
 """Largest relative residual of a flat combination of slopes, because nnls is less accurate than float64."""
 

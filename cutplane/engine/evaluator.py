@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _FAR = 2.0
 """Largest |t| of an extrapolated image z0 + t (z1 - z0), because errors grow with |t|."""
 _DRIFTED = 1e-13
-"""Relative error above which a combined image is computed again, because slopes at the point should be exact
-to 1e-9 even where scores cancel. A few hundred combinations stay below it."""
+"""Relative error above which a combined image is computed again, because slopes should be exact to 1e-9 even
+where scores cancel; a few hundred combinations stay below it."""
 _SHORT = 2e-4
-"""Seconds below which a user's oracle is called with one thread of BLAS, because changing the number of
-threads twice takes 8 microseconds, and short products are not faster with threads."""
+"""Seconds below which a user's oracle is called with one thread of BLAS, because changing the number takes
+microseconds, and short products gain nothing."""
 
 
 class Evaluator(Oracle):

@@ -40,7 +40,7 @@ _SHOWN = {"callback", "log", "progress"}
 _TAKEN = {*_RULES, *_SHOWN, "backend", "max_cuts", "method", "probes", "warm_start", "x0"}
 _AIMS = 0.9, 0.05, 0.005
 """Shares of the tolerance that a follower must reach, in this order because its estimate of the gap is not a
-proof; the first one was sufficient for all weights of twelve paths."""
+proof, but the first share mostly suffices."""
 
 
 class Results(Generic[R]):

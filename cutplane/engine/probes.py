@@ -29,7 +29,7 @@ _MOST = 200
 """Largest number of cuts, and of points, of the bundle that are compared, because each pair is compared."""
 _STEP = 1e-3
 """Distance of the two points of a pair, relative to the reach of the run, because rounding errors of values
-are divided by it, and the slope itself changes over it."""
+are divided by it, and slopes change over it."""
 _THERE = 0.7
 """Weight of the first of two opposite projected steps in a probed point; not 1/2, because opposite steps
 would cancel inside the set."""
@@ -39,8 +39,7 @@ ends a run at its first point."""
 _COPIED = 2**22
 """Entries of cuts or points that are copied at a time, because a copy of all may not fit into memory."""
 _WAYS = 4
-"""Number of points, and of directions of each kind, because a hundred calls cost as much as a few
-iterations."""
+"""Points, and of directions of each kind, because a hundred calls cost as much as a few iterations."""
 _SHORTEST = 12
 """Largest number of halvings of a step that leaves the set, because an error of 1e-3 of the set's size should
 be detected."""

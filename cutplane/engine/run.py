@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _PATIENCE = 200, 10
-"""Largest number of moves towards a finite point, and of moves by the same factor, because the objective may
-be finite only close to this point."""
+"""Most moves towards a finite point, and of equal moves, because the objective may be finite only near it."""
 _SHARE = 0.1
 """Error allowed in an on-demand answer, relative to the gap, because a larger error makes the cut useless."""
 _CALLS, _FLAT = 3, 0.2
-"""Largest number of calls on a ray, and the share of the first slope at which the search ends, because each
-call costs as much as an iteration."""
+"""Largest number of calls on a ray, and share of the first slope at which they end, because each costs as
+much as an iteration."""
 _NOISE = 1e-13
 """Relative increase of the objective, or of a row at a point, that counts as no progress, because it may be a
 rounding error."""

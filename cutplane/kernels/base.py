@@ -19,7 +19,7 @@ _SHOWN = 4
 """Largest number of columns listed in a kernel's name, because names are used as headings."""
 _FEW = 100
 """Number of columns up to which a factor is used even if the kernel reads fewer columns of the data, because
-a product of this length costs as much as one exponential."""
+such a product costs as much as one exponential."""
 
 _TILE = 64
 """Rows of a diagonal block, because whole blocks are computed although only their diagonals are needed."""

@@ -27,9 +27,8 @@ ASYMMETRY = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 """Allowed difference of K_ij and K_ji relative to the largest diagonal entry, because the two may be summed
 in different orders."""
 NEGATIVE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
-"""Allowed negative eigenvalue relative to the trace, because rounding the entries changes eigenvalues by at
-most the rounding unit times the trace, and the errors of their computation are up to some hundred times
-larger."""
+"""Allowed negative eigenvalue relative to the trace, because rounding the entries, and computing the
+eigenvalues, change them by some hundred rounding units of the trace."""
 
 
 def accuracy_of(block: Array) -> np.dtype[Any]:

@@ -22,14 +22,14 @@ _GROWTH = 1.4
 """Growth factor of the basis between refits, because the authors refit at sizes 1, 2, 3, 5, 7, 10, 14, 20,
 ..."""
 _DEPENDENT = 1e-10
-"""Squared distance of a function from the span of the basis, relative to its squared norm, that counts as
-zero, because it has rounding errors."""
+"""Relative squared distance from the span of the basis that counts as zero, because it has rounding
+errors."""
 _STEPS, _ENOUGH = 30, 1e-8
-"""Largest number of Newton steps of a refit, and the predicted relative decrease at which it ends; not more,
-because the basis still changes."""
+"""Largest number of Newton steps of a refit, and the predicted relative decrease at which it ends, because
+the basis still changes."""
 _SHARE, _FAR = 0.25, 4.0
-"""Share of the predicted decrease at which a step is accepted without a line search, because a search costs a
-few evaluations; and the longest step of a search."""
+"""Share of the predicted decrease at which no line search follows, because it costs evaluations; and the
+longest step of a search."""
 _RIDGE = 1e-12
 """Least curvature of the intercept relative to the weights, because all second derivatives may be zero."""
 

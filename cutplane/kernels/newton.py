@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _FIRST = 10
 """Number of conjugate gradient steps in the first iteration, because the authors found it sufficient."""
 _LOOSE, _TIGHT = 0.1, 1e-12
-"""Relative residual at which conjugate gradients end, before and after the set of examples with a positive
-second derivative has settled, because an exact solution of a wrong model is useless."""
+"""Relative residual of conjugate gradients before and after the set of examples with a positive second
+derivative has settled, because an exact solution of a wrong model is useless."""
 _LEAST = 1e-3
 """Damping below which it is set to zero, because it then hardly changes the model."""
 _SETTLED = 0.01

@@ -23,8 +23,8 @@ thousand."""
 _MOST = 64
 """Largest number of rows computed ahead, because a matrix product of this size reaches full speed."""
 _CHUNK = 256
-"""Number of rows computed at a time for a product if they do not fit into the cache, because so many reach
-full speed and need little memory."""
+"""Number of rows computed at a time for a product without a cache, because so many reach full speed and need
+little memory."""
 _FETCH = 30_000
 """Fixed cost of a fetch, in entries of K that could be computed in the same time, because a fetch is
 interpreted."""

@@ -50,8 +50,8 @@ pessimistic."""
 _MOST_FEATURES = 2000
 """Most features of a Newton step, because factoring a Hessian of 32 MB takes about half a second."""
 _USUAL_SHARE, _USUAL_STEPS, _USUAL_IF_SMOOTH = 0.1, 12, 4
-"""Share of examples near a kink, and numbers of Newton steps for a gap of 1e-3 with and without kinks, which
-differ because the model is exact only without kinks."""
+"""Share of examples near a kink, and Newton steps for a gap of 1e-3 with and without kinks, fewer without
+because the model is then exact."""
 
 
 @dataclass(frozen=True)

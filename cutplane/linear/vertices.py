@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _MOST_ENTRIES = 300_000
-"""Largest number of entries of the data, because a step reads all of them, and a path takes about as many
-steps as there are examples. At this size, a path takes 0.2 to 0.9 times the time of cold solves; at twice
-this size, up to 1.5 times."""
+"""Largest number of entries of the data, because a step reads all of them: here a path takes 0.2 to 0.9 times
+the time of cold solves, at twice this size up to 1.5 times."""
 _REFRESHED = 50
 """Number of steps after which all numbers are computed again from the basis, because each step adds a
 rounding error."""
@@ -41,8 +40,8 @@ _PIVOT = 1e-9
 _STILL = 1e-11
 """Change of a prediction, relative to the largest one, that counts as zero, because it is a rounded sum."""
 _PER_COORDINATE = 0.3
-"""Weight of the violation of a coordinate relative to the violation of an example; any value from 0.1 to 1 is
-good, because the number of steps hardly depends on it."""
+"""Weight of a coordinate's violation relative to an example's; any value from 0.1 to 1 is good, because the
+number of steps hardly depends on it."""
 
 
 class VertexFollower:

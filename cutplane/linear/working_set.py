@@ -17,8 +17,8 @@ from cutplane.proof.rounding import CANCELLED
 from cutplane.runtime.deadline import check_time
 
 PER_PRODUCT, _PER_CUBE, _CALLS = 0.15, 0.25, 1e6
-"""Costs of a product in a Gram matrix, of a cubed unknown of a linear system, and of both calls, in entries
-of the data visited by a sweep, because sweeps and Newton steps are compared in this unit."""
+"""Costs of a product in a Gram matrix, of a cubed unknown of a system, and of both calls, in visited entries
+of the data, because sweeps are counted in these."""
 _MOST_UNKNOWNS = 2000
 """Largest number of unknowns of a linear system, because their Gram matrix takes 32 MB."""
 _RIDGE = 1e-12

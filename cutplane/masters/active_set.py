@@ -47,11 +47,10 @@ _IDLE = 20
 """Number of steps without a gain beyond rounding after which a solve stops, because later steps then gain
 nothing either."""
 _SETTLED = 1e-3
-"""Largest score of a free variable, relative to the best score of a fixed one, at which the latter becomes
-free, because smaller scores are errors of the factor."""
+"""Largest score of a free variable, relative to the best fixed one, at which the latter becomes free, because
+smaller scores are errors of the factor."""
 _SLICE = 1e7
-"""Number of operations between two checks of the clock and the keyboard, because these take a hundredth of a
-second."""
+"""Operations between two checks of the clock and the keyboard, because these take a hundredth of a second."""
 
 
 @routine(fastmath=SUMS)

@@ -38,8 +38,8 @@ _SLOPES = 64.0
 should be smaller."""
 
 _FEW_VARIABLES = 300
-"""Largest dimension in which a cone programme that is not quadratic is compiled only once, because compiling
-it with parameters takes time and memory proportional to rows times dim^2."""
+"""Largest dimension in which a programme that is not quadratic is compiled once, because compiling it with
+parameters takes rows times dim^2 time and memory."""
 
 _FEASIBLE = 1e-4
 """Violation of a half-space, relative to its terms, above which the dual form counts as unbounded, because

@@ -27,8 +27,8 @@ BACKENDS = "CLARABEL", "SCS"
 """The backends whose dual points are used for bounds, in order of preference."""
 
 _LENIENT = {"eps_abs": 1e-6, "eps_rel": 1e-6, "max_iter": 20_000, "adaptive_rho_tolerance": 20.0}
-"""Options of OSQP for a second attempt after its iteration limit: the step size changes only if residuals are
-very different, because with frequent changes OSQP cycles on linear programmes."""
+"""Options of OSQP after its iteration limit, with rare changes of the step size, because with frequent ones
+OSQP cycles on linear programmes."""
 
 # ------------------------------------------------------------------ without a bound
 
@@ -105,9 +105,8 @@ _OSQP = CarefulOSQP()
 # --------------------------------------------------------------------- with a bound
 
 FAR = 1e6
-"""Largest coordinate of the points for which infeasibility is proven, relative to the sides of the
-constraints, because at more distant points the residual of the multipliers may exceed the proven
-violation."""
+"""Largest coordinate, relative to the sides, of points for which infeasibility is proven, because at more
+distant points the residual may exceed the proven violation."""
 
 _DIVERGED = 1e100
 """Size of entries above which an answer is no solution, because the squares would overflow."""

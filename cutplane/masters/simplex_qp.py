@@ -49,8 +49,8 @@ errors of the slope hide points farther away."""
 _STILL = 1e-12
 """Speed relative to the squared step that counts as zero, because rounding errors have this size."""
 _NEGLIGIBLE = 1e-14
-"""Bound of the step length, relative to the distance of the answer, at which a search ends, because such a
-step is a rounding error of the distance."""
+"""Bound of the step length, relative to the distance of the answer, at which a search ends, because it is a
+rounding error of the distance."""
 _BRACKET = 4e-16
 """Relative width of a bracket at which a search ends, because its ends are then neighbouring floats."""
 

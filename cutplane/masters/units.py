@@ -25,8 +25,8 @@ from cutplane.pieces.forms import DiagonalQuadratic, LinearForm, SeparableForm
 from cutplane.pieces.validation import Array
 
 _LARGE, _SMALL = 1e6, 1e-3
-"""Largest and smallest size, in units, of a solution before the unit changes: large numbers have rounding
-errors above the tolerance of 1e-9 units, and small numbers lose digits because of it."""
+"""Largest and smallest size of a solution, in units, before the unit changes, because large numbers have
+errors above the tolerance of 1e-9, and small ones lose digits by it."""
 _SPREAD = 1e3
 """Ratio of a solution to the unit beyond which the unit changes, because each factor of 10 loses a digit."""
 _NOTHING = 1e-6

@@ -96,8 +96,8 @@ CANDIDATES: tuple[Method, ...] = (
 _MOST, _ALIKE = 4, 2
 """Most methods in a race, and most of one kind, because each takes time from the best one."""
 _QUICK = 1.5e-3
-"""Estimated seconds of the best method, per estimate computed, below which the other methods are estimated
-only after its promised time, because an estimate takes a tenth of a millisecond, or more with cvxpy."""
+"""Seconds of the best estimate, per estimate computed, below which other methods are estimated only when its
+promise has passed, because an estimate takes 0.1 ms, or more with cvxpy."""
 
 
 class Auto(Race):

@@ -33,8 +33,8 @@ _HALVINGS = 60
 """Most halvings of a step to a point of infinite risk, because a shorter step changes x only in its last
 digits."""
 _INNER_STEPS, _INNER_SHARE = 100, 0.1
-"""Largest number of pairwise steps over the atoms in an iteration, and the share of the gap over X at which
-they end, because a smaller gap over the hull would not improve the next atom."""
+"""Largest number of pairwise steps over the atoms in an iteration, and share of the gap over X at which they
+end, because a smaller gap would not improve the next atom."""
 _NEGLIGIBLE = 1e-15
 """Weight of an atom below which it is dropped, because its share of the point is a rounding error."""
 _ROUNDING = 1e-6
@@ -47,8 +47,8 @@ _SELDOM = 10
 """In iterations 10 k to 10 k + 9, the bound of all cuts is computed in every (k + 1)-th one, because its cost
 grows with the number of cuts."""
 _FLAT_ON_FACE = 0.5
-"""Share of the first slope at which a search by calls of the oracle ends, because each call gives a gradient,
-and the next direction is then better than the current one."""
+"""Share of the first slope at which a search by calls of the oracle ends, because the gradient then gives a
+better direction."""
 _CANCELLED = 1e-15
 """Relative size of a difference that counts as zero, because it may be a rounding error of its terms."""
 

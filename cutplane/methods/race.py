@@ -45,8 +45,8 @@ gap."""
 _MEMORY = 0.5
 """Weight of the previous rate in a mean, because the gap of cuts decreases in jumps."""
 _PATIENCE, _LAST = 5, 9
-"""Iterations without a change of bounds or model after which a method, and the last method, is stuck; one
-less than for a run in the last case, because the reason of a run would not name the methods."""
+"""Iterations without a change of bounds or model after which a method, and the last method, is stuck; less
+than for a run, because the run's reason would not name the methods."""
 
 
 @dataclass(eq=False)

@@ -42,8 +42,8 @@ _LEVEL = 0.7
 """Level of `LevelBundle` in "auto", because it trained the fewest machines on 390 kernels for C = 1 and C =
 100."""
 _NEGLIGIBLE = 1e-3
-"""Share of the largest weight below which weights are set to zero if the objective allows it, because each
-nonzero weight costs the evaluation of a kernel in predictions."""
+"""Share of the largest weight below which weights become zero if the objective allows it, because each kernel
+costs an evaluation in predictions."""
 
 
 class MKL:

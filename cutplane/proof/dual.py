@@ -22,7 +22,7 @@ from cutplane.sets.base import size_of
 
 _NEARLY = 1e-9
 """Slopes below this share of the largest one are kept at 0 while others are corrected, because the correction
-of the multipliers changes these slopes even less."""
+changes them even less."""
 
 Combiner = Callable[[Any, Array, Array, Array], Combination | None]
 

@@ -26,8 +26,8 @@ ZERO, ONE = Fraction(0), Fraction(1)
 Row = dict[int, Fraction]
 
 CONFIRMED = Fraction(1, 10**9)
-"""Difference allowed between a claimed bound and the exact one, relative to the objective at zero, because
-float passes over data of size 1 have errors below 1e-9, and tolerances of solves are larger."""
+"""Difference allowed between a claimed and the exact bound, relative to the objective at zero, because float
+passes have errors below 1e-9."""
 
 UNIT = Fraction(1, 2**48)
 """Rounding error of predictions and objectives relative to their terms: 16 units in the last place, because

@@ -25,8 +25,8 @@ FEASIBLE = 1e-9
 """Violation of a simple set, relative to the point, because projections and exact masters have smaller
 violations."""
 INSIDE = 1e-7
-"""Violation of a set without a projection, relative to the point, because cone solvers have smaller
-violations. The objective of a point that violates the set by more is no upper bound."""
+"""Violation of a set without a projection, relative to the point, up to which a point gives an upper bound,
+because cone solvers have smaller violations."""
 NEAR = 1e-6
 """Violation, relative to the point, up to which a solver's answer is corrected along the violated rows,
 because more distant points need a projection."""
@@ -34,8 +34,8 @@ RESIDUAL = 1e-6
 """Largest slope of a combination that should be 0, relative to the slopes in use, because solvers are more
 accurate."""
 FLAT = 1e-13
-"""Slope entries below this share of the largest one are treated as rounding error, because cancellation
-produces errors of that size. Their effect is still subtracted from the bound."""
+"""Slope entries below this share of the largest one are treated as rounding errors, because cancellation
+produces them. Their effect is still subtracted from the bound."""
 REACH = 10.0
 """Factor of the best point's norm over which a residual slope is subtracted from the bound, because better
 points may be farther from zero."""

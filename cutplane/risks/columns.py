@@ -13,17 +13,17 @@ FAR = 8.0
 """Ratio of mean and deviation from which a column is centred, because coordinate descent takes twenty times
 as long at ten."""
 SPREAD = 1e4
-"""Ratio of the sizes of two columns from which on all columns are scaled, because the squares of slopes then
-differ by 1e8, half of the digits of float64."""
+"""Ratio of the sizes of two columns from which all columns are scaled, because the squares of slopes then
+lose half of the digits."""
 ODD = 1e3
 """Ratio of a column's size and the median size from which on the column is reported, because solves succeed
 below it."""
 _ROWS, _ENTRIES = 512, 1 << 18
 """Largest numbers of rows and of entries of a sample, because a hundred rows give the mean to a tenth of the
-deviation, and this takes a millisecond."""
+deviation, in a millisecond."""
 _PIECE = 1 << 15
-"""Number of entries that are squared at a time, because they fit into the cache; for a sparse matrix at least
-the number of columns, because each piece adds a number to every column."""
+"""Number of entries squared at a time, because they fit into the cache; for a sparse matrix at least the
+number of columns, because each piece adds to every column."""
 _FEW = 8
 """Number of stored entries of a column in the sample that are needed for its size, because a single entry may
 be tiny."""

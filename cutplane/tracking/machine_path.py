@@ -36,7 +36,7 @@ _IDLE = 50
 example joins at most once."""
 _SKIP = 1e-6
 """Share of the weight by which a path skips a cycle of events, because this is a hundred thousand times the
-rounding error, and the path is nearly linear in between."""
+rounding error."""
 
 
 class CurveWalk:
