@@ -39,7 +39,7 @@ ends a run at its first point."""
 _COPIED = 2**22
 """Entries of cuts or points that are copied at a time, because a copy of all may not fit into memory."""
 _WAYS = 4
-"""Points, and of directions of each kind, because a hundred calls cost as much as a few iterations."""
+"""Number of points, and of directions of each kind, because a hundred calls cost a few iterations."""
 _SHORTEST = 12
 """Largest number of halvings of a step that leaves the set, because an error of 1e-3 of the set's size should
 be detected."""

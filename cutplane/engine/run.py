@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cutplane.methods.base import Method
 
 _RETREATS, _PATIENCE = 200, 10
-"""Most moves towards a finite point, and of equal moves, because the objective may be finite only near it."""
+"""Largest number of moves to a finite point, and of equal moves, because only near points may be finite."""
 _SHARE = 0.1
 """Error allowed in an on-demand answer, relative to the gap, because a larger error makes the cut useless."""
 _CALLS, _FLAT = 3, 0.2

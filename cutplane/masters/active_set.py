@@ -50,7 +50,7 @@ _SETTLED = 1e-3
 """Largest score of a free variable, relative to the best fixed one, at which the latter becomes free, because
 smaller scores are errors of the factor."""
 _SLICE = 1e7
-"""Operations between two checks of the clock and the keyboard, because these take a hundredth of a second."""
+"""Number of operations between checks of clock and keyboard, because they take a hundredth of a second."""
 
 
 @routine(fastmath=SUMS)

@@ -116,7 +116,7 @@ _LARGEST = 2**10
 _MOST = 2**10
 """Number of extended sets after which no scope is extended, because the most promising scopes are first."""
 _MANY = 8
-"""Most common neighbours of which all pairs are listed, because the number of pairs grows as the square."""
+"""Largest number of common neighbours whose pairs are all listed, because pairs grow as the square."""
 
 
 Scope = tuple[int, ...]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SWEEPS = 30
 """Sweeps before the ascent, because they give a labelling and, on grids, a start that saves iterations."""
 _FEW = 3
-"""Most forests for which sweeps give the start, because with more forests sweeps cost iterations."""
+"""Largest number of forests for which sweeps give the start, because with more they cost iterations."""
 _FLAT = 1e-3
 """Least weight of the bundle method, because the weight must be positive even if the subgradient is zero."""
 _INTERVAL = 1.25
