@@ -10,11 +10,13 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.cycles.odd_cycles import CycleGraph
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.pieces.forms import LinearForm
+from cutplane.graphical.primal.conflicts import AffineMap, Conflicts
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
-from cutplane.sets.base import FeasibleSet
+from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
+from cutplane.sets.box import Box
 
 
 class Disagreements(FeasibleSet):
@@ -28,8 +30,9 @@ class Disagreements(FeasibleSet):
     inequalities are not part of this set. For example, the inequalities of all triangles with the apex
     restrict it to the local polytope.
 
-    A forbidden tuple becomes a bound, or an equation over a triangle with the apex. Pairs without interaction
-    are removed, and so are variables with only one allowed state.
+    A forbidden tuple becomes a bound, or two literals of which at most one is true, to which the set has a
+    separation oracle. Pairs without interaction are removed, and so are variables with only one allowed
+    state.
 
     Parameters
     ----------
@@ -38,12 +41,17 @@ class Disagreements(FeasibleSet):
 
     Attributes
     ----------
-    edges : ndarray of int, shape (dim, 2)
-        The pairs of nodes; the apex is the node ``model.n_variables``.
+    edges : ndarray of int, shape (dim + n_forbidden, 2)
+        The pairs of nodes; the apex is the node ``model.n_variables``. The last ones are the pairs with one
+        forbidden tuple, which have no entry of c, because those of their fields determine whether they
+        differ.
     cost, lower, upper : ndarray of shape (dim,)
-    rows : csr_array of shape (n_rows, dim)
-    right : ndarray of shape (n_rows,)
-        The set is {rows c = right, lower <= c <= upper}.
+    projection : (CycleGraph, AffineMap)
+        The graph of `edges`, and the probabilities with which they differ.
+    conflicts : Conflicts
+        The literals of which at most one is true.
+    literals : AffineMap
+        The probabilities of the literals of `conflicts`.
     constant : float
         The energy minus <cost, c>; inf if the model was found to forbid every labelling.
     rounding : float
@@ -80,53 +88,57 @@ class Disagreements(FeasibleSet):
         single = pairs.forbidden[:, 0] >= 0
         needed = pairs.fields != 0.0
         needed[model.edges[single]] = True
-        kept = np.flatnonzero((pairs.couplings != 0.0) | single | pairs.must_differ | pairs.must_agree)
+        kept = np.flatnonzero((pairs.couplings != 0.0) | pairs.must_differ | pairs.must_agree)
         linked = np.flatnonzero(needed)
-        n = model.n_variables
+        to_apex = np.column_stack([linked, np.full(linked.size, model.n_variables)])
         self.model = model
         self.constant = pairs.constant
         self.rounding = pairs.rounding
         self.dim = kept.size + linked.size
-        self.edges = read_only(
-            np.vstack([model.edges[kept], np.column_stack([linked, np.full(linked.size, n)])])
-        )
+        self.edges = read_only(np.concatenate([model.edges[kept], to_apex, model.edges[single]]))
         self.cost = read_only(np.concatenate([pairs.couplings[kept], pairs.fields[linked]]))
         free = np.zeros(linked.size)
         self.lower = read_only(np.concatenate([pairs.must_differ[kept], free]))
         self.upper = read_only(np.concatenate([~pairs.must_agree[kept], free + 1.0]))
-        self.rows, self.right = self._forbid(pairs.forbidden[kept], kept.size + np.cumsum(needed) - 1)
+        ends = (np.cumsum(needed) - 1)[model.edges[single]]
+        self._exclude(kept.size, linked.size, ends, pairs.forbidden[single])
         self._states = pairs.states
 
-    def _forbid(self, tuples: Array, apex_columns: Array) -> tuple[sparse.csr_array, Array]:
-        """Return the rows [x_u != i] + [x_v != j] + [[x_u != i] != [x_v != j]] = 2 for forbidden (i, j)."""
-        pairs = np.flatnonzero(tuples[:, 0] >= 0)
-        i, j = tuples[pairs].T
-        signs = np.column_stack([1 - 2 * i, 1 - 2 * j, np.where(i == j, 1, -1)])
-        columns = np.column_stack([apex_columns[self.edges[pairs]], pairs])
-        starts = 3 * np.arange(pairs.size + 1)
-        entries = signs.ravel().astype(np.float64), columns.ravel().astype(np.int32), starts
-        return sparse.csr_array(entries, shape=(pairs.size, self.dim)), 2.0 - i - j - (i != j)
+    def _exclude(self, n_pairs: int, n_fields: int, ends: Array, states: Array) -> None:
+        """Set the conflicts of pairs with a forbidden tuple, and the probabilities of their literals.
+
+        The literals of the variable of field u are 2 u, for its state 0, and 2 u + 1.
+        """
+        numbers, signs = np.arange(2 * n_fields), np.tile([-1.0, 1.0], n_fields)
+        dim, columns = n_pairs + n_fields, n_pairs + numbers // 2
+        true = sparse.csr_array((signs, columns, np.arange(signs.size + 1)), shape=(signs.size, dim))
+        self.literals = AffineMap(true, 0.5 - 0.5 * signs)
+        pairs, opposite = 2 * ends + states, numbers.reshape(-1, 2)[np.unique(ends)]
+        self.conflicts = Conflicts(signs.size, np.concatenate([pairs, opposite]))
+
+        same = np.where(states[:, 0] == states[:, 1], 1.0, -1.0)
+        entries = np.repeat(same, 2), pairs.ravel(), 2 * np.arange(len(pairs) + 1)
+        differ = sparse.csr_array(entries, shape=(len(pairs), signs.size))
+        all_differ = AffineMap(
+            sparse.csr_array(sparse.vstack([sparse.eye_array(dim), differ @ true])),
+            np.concatenate([np.zeros(dim), 0.5 - 0.5 * same + differ @ self.literals.offset]),
+        )
+        self.projection = CycleGraph(self.model.n_variables + 1, self.edges), all_differ
 
     def __repr__(self) -> str:
         return f"Disagreements({self.model!r})"
 
-    def bounds(self, dim: int) -> tuple[Array, Array] | None:
-        self.resolve(dim)
-        return None if self.right.size else (self.lower, self.upper)
+    @property
+    def parts(self) -> tuple[FeasibleSet, tuple[Separator, ...]]:
+        return Box(self.lower, self.upper), (self,)
 
     def violation(self, x: Array) -> float:
-        rows = float(np.abs(self.rows @ x - self.right).max(initial=0.0))
-        return max(rows, float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0)))
+        outside = float(np.maximum(self.lower - x, x - self.upper).max(initial=0.0))
+        return max(outside, float(self.separate(x).violations(x).max(initial=0.0)))
 
-    def linear_form(self, dim: int) -> LinearForm:
-        """Return rows and bounds."""
-        self.resolve(dim)
-        return LinearForm(np.zeros(dim), self.lower, self.upper, self.rows, self.right, self.right)
-
-    def cvxpy_form(self, x: Any) -> list[Any]:
-        """Return rows and bounds as constraints."""
-        rows = [self.rows @ x == self.right] if self.right.size else []
-        return [*rows, x >= self.lower, x <= self.upper]
+    def separate(self, x: Array) -> HalfSpaces:
+        """Return violated inequalities of cliques of literals of which at most one is true."""
+        return self.literals.pull_back(*self.conflicts.cliques(self.literals(x)))
 
     def embed(self, labelling: Any) -> Array:
         """Return which neighbours differ in a labelling, a vector of zeros and ones.
@@ -136,12 +148,13 @@ class Disagreements(FeasibleSet):
         labelling : array_like of int, shape (n_variables,)
         """
         states = np.append(self.model._as_labellings(np.asarray(labelling)[None])[0], 0)
-        return (states[self.edges[:, 0]] != states[self.edges[:, 1]]).astype(np.float64)
+        first, second = self.edges[: self.dim].T
+        return (states[first] != states[second]).astype(np.float64)
 
     def read(self, x: Array) -> Array:
         """Round x to a labelling, along a spanning tree of the entries that are nearest to 0 or 1."""
         n = self.model.n_variables
-        sides = two_sides(self.edges, x, n + 1)
+        sides = two_sides(self.edges, self.projection[1](x), n + 1)
         return np.where(self._states >= 0, self._states, sides[:n] != sides[n])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.cycles.odd_cycles import CycleGraph, projection_graph
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import FactorArrays
+from cutplane.graphical.primal.conflicts import AffineMap, Conflicts, forbidden_pairs
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -100,6 +103,23 @@ class LocalPolytope(FeasibleSet):
         for cluster, members in pairs.items():
             consistency.with_pairs(cluster, members, apart=cluster >= model.n_factors)
         self.rows, self.right = consistency.rows(self.dim)
+
+    @cached_property
+    def conflicts(self) -> Conflicts:
+        """The literals that exclude each other; they are numbered like the states of all variables."""
+        return Conflicts(self.model.unaries.size, forbidden_pairs(self.model))
+
+    @property
+    def literals(self) -> AffineMap:
+        """The probabilities of the literals of `conflicts`."""
+        size = self.model.unaries.size
+        return AffineMap(sparse.csr_array(sparse.eye_array(size, self.dim)), np.zeros(size))
+
+    @cached_property
+    def projection(self) -> tuple[CycleGraph, AffineMap]:
+        """The graph of states, and the probabilities with which its edges disagree."""
+        graph, matrix = projection_graph(self.model)
+        return graph, AffineMap(matrix, np.zeros(graph.n_edges))
 
     def __repr__(self) -> str:
         return f"LocalPolytope({self.model!r})"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from cutplane.graphical.cycles.odd_cycles import CycleGraph, projection_graph, separate_odd_cycles
+from cutplane.graphical.cycles.odd_cycles import CycleGraph, separate_odd_cycles
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.primal.disagreement import Disagreements, RootedForest
 from cutplane.graphical.primal.local_polytope import LocalPolytope
@@ -37,7 +36,8 @@ class CycleInequalities(FeasibleSet):
     rounding : Rounding, optional
         Rounds the points that are cut off to labellings, which may improve the upper bound.
     local_cuts : bool, default False
-        Whether to separate other facets of small subgraphs when no cycle inequality is violated: see
+        Whether to separate other inequalities too: cliques of states that exclude each other and odd sets
+        of such cliques, and, when none of these is violated, facets of small subgraphs. See `Conflicts` and
         `separate_local_cuts`.
     tol : float, default 1e-6
         Violations of cycle inequalities up to `tol` are ignored.
@@ -90,25 +90,32 @@ class CycleInequalities(FeasibleSet):
 
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
-        if clock() > self._deadline or self._is_labelling(x):
-            return HalfSpaces(np.empty((0, x.size)), np.empty(0))
-        graph, projection = self._projected
-        c = x if projection is None else projection @ x
-        normals, offsets = separate_odd_cycles(graph, c, tol=self._tol).rows(graph.n_edges)
-        if not offsets.size and self._local_cuts and clock() <= self._deadline:
-            normals, offsets = separate_local_cuts(graph, c)
-        return HalfSpaces(normals if projection is None else normals @ projection, offsets)
+        for half_spaces in self._found(x) if not self._is_labelling(x) else ():
+            if len(half_spaces) or clock() > self._deadline:
+                return half_spaces
+        return HalfSpaces(np.empty((0, x.size)), np.empty(0))
 
-    @cached_property
-    def _projected(self) -> tuple[CycleGraph, Any]:
+    def _found(self, x: Array) -> Iterator[HalfSpaces]:
+        """Yield half-spaces of one kind after the other, the ones that take the least time first."""
         relaxation = self.relaxation
-        if isinstance(relaxation, Disagreements):
-            return CycleGraph(relaxation.model.n_variables + 1, relaxation.edges), None
-        return projection_graph(relaxation.model)
+        conflicts, literals = relaxation.conflicts, relaxation.literals
+        excludes = self._local_cuts and len(conflicts) > 0
+        if excludes:
+            yield literals.pull_back(*conflicts.cliques(literals(x)))
+        graph, differ = relaxation.projection
+        c = differ(x)
+        found = differ.pull_back(*separate_odd_cycles(graph, c, tol=self._tol).rows(graph.n_edges))
+        if excludes:
+            odd_sets = literals.pull_back(*conflicts.odd_sets(literals(x)))
+            found = HalfSpaces.stack([found, odd_sets], x.size)
+        yield found
+        if self._local_cuts:
+            yield differ.pull_back(*separate_local_cuts(graph, c))
 
     def _is_labelling(self, x: Array) -> bool:
-        """Return whether x is a labelling in a local polytope, because it then satisfies all inequalities."""
-        return isinstance(self.relaxation, LocalPolytope) and bool(((x == 0.0) | (x == 1.0)).all())
+        """Return whether x is a labelling, because it then satisfies all inequalities."""
+        relaxation, integral = self.relaxation, ((x == 0.0) | (x == 1.0)).all()
+        return bool(integral) and np.array_equal(x, relaxation.embed(relaxation.read(x)))
 
     def nearby(self, x: Array) -> Array | None:
         """Round x, and return the best labelling so far as a point; None without a rounding."""

@@ -86,16 +86,15 @@ class MarginalProgramme:
         if x0 is None:
             yield None
             return
-        feasible_set = relaxation
+        polyhedron: Any = relaxation.parts[0]
+        feasible_set = polyhedron
         if self.tighten:
             from cutplane.graphical.primal.marginal_cuts import CycleInequalities
 
-            feasible_set = relaxation & CycleInequalities(
-                relaxation, rounding, local_cuts=True, deadline=self.deadline
-            )
+            feasible_set &= CycleInequalities(relaxation, rounding, local_cuts=True, deadline=self.deadline)
         problem = Problem(LinearObjective(relaxation.cost), feasible_set=feasible_set)
         size = float(np.abs(relaxation.cost).sum())
-        form = relaxation.linear_form(relaxation.cost.size)
+        form: LinearForm = polyhedron.linear_form(relaxation.dim)
         best_bound = -math.inf
         self.driver = problem.iterate(
             Kelley(max_age=_MAX_AGE),
@@ -184,11 +183,11 @@ def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
     from cutplane.masters.certificates import certify_infeasible
     from cutplane.masters.highs import HighsMaster
 
-    dim = relaxation.cost.size
+    dim, polyhedron = relaxation.cost.size, relaxation.parts[0]
     objective = Bundle(dim, 1)
     objective.add(0, None, relaxation.cost[None], np.zeros(1), [0])
-    solution = HighsMaster(ReducedProblem(dim, 1, NoRegularizer(), relaxation)).solve(objective)
-    if solution.status is MasterStatus.INFEASIBLE and certify_infeasible(objective, relaxation, dim):
+    solution = HighsMaster(ReducedProblem(dim, 1, NoRegularizer(), polyhedron)).solve(objective)
+    if solution.status is MasterStatus.INFEASIBLE and certify_infeasible(objective, polyhedron, dim):
         return None
     if solution.x is None:
         raise BackendError(

@@ -1,0 +1,60 @@
+"""Greedy cliques in a graph, in compiled code.
+
+Only modules that need numba in any case import this one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutplane.runtime.compiling import routine
+
+
+@routine
+def greedy_cliques(starts, heads, weights, least, limit):
+    """Return maximal cliques of weight at least `limit`, one for each arc between nodes above `least`.
+
+    The neighbours of node u are ``heads[starts[u]:starts[u + 1]]``. The clique of an arc contains its two
+    nodes, and takes other neighbours of its tail in their order, unless one is not a neighbour of all members
+    so far. The result is (starts, members).
+    """
+    common = np.zeros(starts.shape[0] - 1, np.int64)
+    bounds, members = np.zeros(16, np.int64), np.empty(64, np.int64)
+    n_cliques = n = 0
+    for tail in range(starts.shape[0] - 1):
+        first, last = starts[tail], starts[tail + 1]
+        for arc in range(first, last):
+            if not (tail < heads[arc] and weights[tail] > least and weights[heads[arc]] > least):
+                continue
+            if n + 1 + last - first > members.shape[0]:
+                members = _longer(members, n + 1 + last - first)
+            members[n] = tail
+            total, size = weights[tail], 1
+            for k in range(first, last):
+                common[heads[k]] = 1
+            for k in range(-1, last - first):
+                u = heads[arc] if k < 0 else heads[first + k]
+                if common[u] == size:
+                    members[n + size] = u
+                    total += weights[u]
+                    size += 1
+                    for i in range(starts[u], starts[u + 1]):
+                        if common[heads[i]] > 0:
+                            common[heads[i]] += 1
+            for k in range(first, last):
+                common[heads[k]] = 0
+            if total >= limit:
+                n += size
+                n_cliques += 1
+                if n_cliques == bounds.shape[0]:
+                    bounds = _longer(bounds, n_cliques)
+                bounds[n_cliques] = n
+    return bounds[: n_cliques + 1], members[:n]
+
+
+@routine
+def _longer(array, size):
+    """Return a copy with at least `size` more entries."""
+    more = np.empty(2 * array.shape[0] + size, np.int64)
+    more[: array.shape[0]] = array
+    return more

@@ -1,0 +1,197 @@
+"""Inequalities for literals that exclude each other: cliques of the conflict graph, and odd sets of cliques.
+
+A literal is a pair of a variable and a state, and is true if the variable is in this state.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.pieces.validation import Array
+from cutplane.sets.base import HalfSpaces
+
+_TOL = 1e-6
+"""Least violation of a cut, because solvers of linear programmes err by less."""
+
+
+class AffineMap(NamedTuple):
+    """The map x -> matrix @ x + offset."""
+
+    matrix: Any
+    offset: Array
+
+    def __call__(self, x: Array) -> Array:
+        return self.matrix @ x + self.offset
+
+    def pull_back(self, normals: Any, offsets: Array) -> HalfSpaces:
+        """Return the half-spaces of the points x whose image y satisfies ``normals @ y <= offsets``."""
+        return HalfSpaces(sparse.csr_array(normals @ self.matrix), offsets - normals @ self.offset)
+
+
+class Conflicts:
+    r"""Pairs of literals of which at most one is true, and the inequalities that follow from them.
+
+    .. math::
+        \sum_{l \in C} p_l \le 1, \qquad
+        \sum_l \lfloor k_l / 2 \rfloor \, p_l \le \lfloor |S| / 2 \rfloor
+
+    for cliques C of the graph of conflicts, and for odd sets S of cliques, of which :math:`k_l` contain the
+    literal l; p are the probabilities of the literals. The second inequality is half the sum of inequalities
+    of the first kind, rounded down. For example, if the literals are the edges of a graph, and two edges at
+    one node exclude each other, then the nodes are cliques, and the inequalities of odd sets of nodes are the
+    blossom inequalities. Both together describe all matchings (Edmonds 1965, doi:10.6028/jres.069B.013).
+
+    Parameters
+    ----------
+    n_literals : int
+    pairs : ndarray of int, shape (m, 2)
+        Two different literals each.
+
+    Examples
+    --------
+    Of five literals in a ring, each excludes its neighbours, so at most two are true:
+
+    >>> import numpy as np
+    >>> from cutplane.graphical.primal.conflicts import Conflicts
+    >>> ring = Conflicts(5, np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]))
+    >>> len(ring.cliques(np.full(5, 0.5))[1])
+    0
+    >>> normals, offsets = ring.odd_sets(np.full(5, 0.5))
+    >>> normals.toarray().tolist(), offsets.tolist()
+    ([[1.0, 1.0, 1.0, 1.0, 1.0]], [2.0])
+    """
+
+    def __init__(self, n_literals: int, pairs: Array):
+        self.n_literals = n_literals
+        arcs = np.unique(np.concatenate([pairs @ [n_literals, 1], pairs @ [1, n_literals]]))
+        self._tails, self._heads = np.divmod(arcs, max(1, n_literals))
+        self._degrees = np.bincount(self._tails, minlength=n_literals)
+        self._starts = np.concatenate([[0], np.cumsum(self._degrees)])
+        self._violated = sparse.csr_array((0, n_literals))
+
+    def __len__(self) -> int:
+        return self._tails.size // 2
+
+    def cliques(self, p: Array) -> tuple[Any, Array]:
+        """Return the inequalities ``normals @ p <= offsets`` of cliques that p violates."""
+        from cutplane.graphical.cycles.odd_cycle_passes import select
+
+        found = self._cliques(p)
+        found = found[select(found, found @ p - 1.0 - _TOL, _PARALLEL)]
+        self._violated = sparse.csr_array(sparse.vstack([self._violated, found]))
+        return found, np.ones(found.shape[0])
+
+    def odd_sets(self, p: Array) -> tuple[Any, Array]:
+        """Return the inequalities ``normals @ p <= offsets`` of odd sets of cliques that p violates.
+
+        The sets consist of likely cliques, and of cliques that were violated before.
+        """
+        from cutplane.graphical.cycles.odd_cycle_passes import select
+
+        cliques = sparse.csr_array(sparse.vstack([self._violated, self._cliques(p)]))
+        cliques = cliques[np.flatnonzero(cliques @ p > _TOL)]
+        likely = np.flatnonzero(p > _TOL)
+        likely = likely[np.argsort(-p[likely], kind="stable")]
+        n, inside = cliques.shape[0], cliques[:, likely].tocoo()
+        size = n + likely.size
+        links = sparse.csr_array((inside.data, (inside.row, n + inside.col)), shape=(size, size))
+        n_parts, part = csgraph.connected_components(links, directed=False)
+        sets = [sparse.csr_array((0, n))]
+        for number in np.flatnonzero(np.bincount(part[:n], minlength=n_parts) > 2):
+            rows, columns = np.flatnonzero(part[:n] == number), np.flatnonzero(part[n:] == number)
+            table = cliques[rows][:, likely[columns]].toarray() > 0.0
+            chosen = _odd_combinations(table, p[likely[columns]], 1.0 - cliques[rows] @ p)
+            places = np.nonzero(chosen)
+            entries = np.ones(places[0].size), (places[0], rows[places[1]])
+            sets.append(sparse.csr_array(entries, shape=(len(chosen), n)))
+        chosen = sparse.csr_array(sparse.vstack(sets))
+        normals = chosen @ cliques
+        normals.data = np.floor(0.5 * normals.data)
+        normals.eliminate_zeros()
+        offsets = np.floor(0.5 * chosen.sum(axis=1))
+        kept = select(normals, normals @ p - offsets - _TOL, _PARALLEL)
+        return normals[kept], offsets[kept]
+
+    def _cliques(self, p: Array) -> Any:
+        """Return different maximal cliques of probability 1 or more, one per row.
+
+        Each pair with positive p is extended greedily by the neighbours of largest p.
+        """
+        from cutplane.graphical.primal.conflict_passes import greedy_cliques
+
+        order = np.lexsort((-self._degrees[self._heads], -p[self._heads], self._tails))
+        starts, members = greedy_cliques(self._starts, self._heads[order], p, _TOL, 1.0 - _TOL)
+        entries = np.ones(members.size), members, starts
+        found = sparse.csr_array(entries, shape=(starts.size - 1, self.n_literals))
+        found.sort_indices()
+        sums = found @ np.random.default_rng(0).random(self.n_literals)
+        return found[np.unique(sums, return_index=True)[1]]
+
+
+_PARALLEL = 0.5
+"""Cosine from which a deeper cut replaces another, because the two then share about half of their terms."""
+
+
+def _odd_combinations(table: Array, p: Array, slacks: Array) -> Array:
+    """Return the sets of rows whose sums, halved and rounded down, are violated, as a boolean matrix.
+
+    The sum of an odd set loses half of its slacks and of the p with odd coefficients by the rounding, and
+    gains 1/2. The columns of largest p are made even in all rows except one by elimination modulo 2 (Koster,
+    Zymolka, Kutschka 2009, doi:10.1007/s00453-008-9178-2). Columns are in descending order of p.
+    """
+    odd, used = table.copy(), np.eye(len(table), dtype=bool)
+    losses = slacks + odd @ p
+    waiting, found = np.ones(len(table), dtype=bool), [np.zeros((0, len(table)), dtype=bool)]
+    for column in range(p.size):
+        rows = np.flatnonzero(odd[:, column] & waiting)
+        if not rows.size:
+            continue
+        pivot = rows[np.argmin(losses[rows])]
+        waiting[pivot] = False
+        rows = rows[rows != pivot]
+        odd[rows] ^= odd[pivot]
+        used[rows] ^= used[pivot]
+        losses[rows] = used[rows] @ slacks + odd[rows] @ p
+        deep = rows[(losses[rows] < 1.0 - 2.0 * _TOL) & (used[rows].sum(axis=1) % 2 == 1)]
+        found.append(used[deep])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def forbidden_pairs(model: FactorGraph) -> Array:
+    """Return the pairs of literals, as places in ``model.unaries``, that some factor excludes.
+
+    States of one variable exclude each other; these pairs are returned for variables with other conflicts.
+    """
+    parts = [np.empty((0, 2), dtype=np.int64)]
+    hard = np.flatnonzero(_has_forbidden_tuples(model))
+    for arity in np.unique(model.arities[hard]).tolist():
+        mine = hard[model.arities[hard] == arity]
+        scopes = model.scopes[model.scope_starts[mine][:, None] + np.arange(arity)]
+        shapes, group = np.unique(model.cardinalities[scopes], axis=0, return_inverse=True)
+        for number, shape in enumerate(shapes):
+            chosen = np.flatnonzero(group.ravel() == number)
+            entries = model.table_starts[mine[chosen]][:, None] + np.arange(np.prod(shape))
+            banned = np.isinf(model.tables[entries]).reshape(-1, *shape)
+            for axes in combinations(range(arity), 2):
+                others = tuple(1 + k for k in range(arity) if k not in axes)
+                factor, i, j = np.nonzero(banned.all(axis=others))
+                starts = model.unary_starts[scopes[chosen[factor]][:, axes]]
+                parts.append(starts + np.column_stack([i, j]))
+    pairs = np.concatenate(parts)
+    owners = np.unique(np.repeat(np.arange(model.n_variables), model.cardinalities)[pairs])
+    for count in np.unique(model.cardinalities[owners]).tolist():
+        first = model.unary_starts[owners[model.cardinalities[owners] == count]]
+        states = np.array(list(combinations(range(count), 2)), dtype=np.int64).reshape(-1, 2)
+        parts.append((first[:, None, None] + states).reshape(-1, 2))
+    return np.concatenate(parts)
+
+
+def _has_forbidden_tuples(model: FactorGraph) -> Array:
+    before = np.concatenate([[0], np.cumsum(np.isinf(model.tables))])
+    return before[model.table_starts + model.table_sizes] > before[model.table_starts]
