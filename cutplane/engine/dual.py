@@ -22,8 +22,8 @@ _PARTS = 0.5, *(1.0 - 10.0**-digits for digits in range(1, 7))
 domain of L."""
 _NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 _SHARES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5)
-"""Shares of multipliers inside the domain in a mixture, ascending because a share reduces the bound by about
-as much."""
+"""Shares of the multipliers inside the domain in a mixture, ascending because a larger share lowers the bound
+more."""
 _LARGE = 100_000
 """Number of entries of the cuts from which prox problems replace linear programmes, because the latter are
 then slower."""

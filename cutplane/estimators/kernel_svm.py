@@ -272,7 +272,7 @@ class OrdinalPart(Part):
     """An ordinal problem, whose thresholds are not intercepts of the function."""
 
     def coefficients(self, x: Array) -> tuple[Array, Array]:
-        """Return the coefficients of the examples, and 0."""
+        """Return the coefficients of the examples, and 0 as the intercept."""
         return super().coefficients(x)[0], np.zeros(1)
 
 

@@ -148,9 +148,10 @@ class Examples:
         return summed
 
     def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
-        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z, or an estimate of it; 0 for s = 1.
+        """Return f(z) + f*(s r) - <s r, z> for the slopes r at z; 0 for s = 1.
 
-        With smoothed losses, it is the increase of `error` due to the factor s. `d` are the bends at z.
+        With smoothed losses, it is the increase of `error` due to s. For losses without pieces, it is estimated
+        by the quadratic model with the bends `d` at z.
         """
         if s == 1.0:
             return 0.0
@@ -188,7 +189,9 @@ class Examples:
             u = _into_domain(risk, _derivatives(envelope(outline, 4.0**k), z, y, parts)[0], y)
             return value - float((weights * u) @ z) + conjugate(u) > gap
 
-        steep = float(weights @ risk.loss.derivative(z, y) ** 2)  # mu adds at most mu / 2 times this
+        steep = float(
+            weights @ risk.loss.derivative(z, y) ** 2
+        )  # mu changes the risk by <= mu / 2 times this
         k = math.floor(math.log(2.0 * gap / steep, 4.0)) if 0.0 < gap < math.inf and steep > 0.0 else 0
         k = min(max(k, -_RANGE), _RANGE)
         while k > -_RANGE and costs_more(k):

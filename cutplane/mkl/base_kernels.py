@@ -107,7 +107,7 @@ class GramBases:
         return answer
 
     def square_sum(self, a: Array, prefixes: Array, multiplicities: Array, power: int) -> float:
-        """Return the sum over prefixes of multiplicity times sum_j <M_prefix, K_j o S^power>^2."""
+        """Return sum over (prefix, multiplicity) of multiplicity * sum_j <M_prefix, K_j o S^power>^2."""
         total = 0.0
         for prefix, multiplicity in zip(prefixes.tolist(), multiplicities, strict=True):
             weighting = self.weighting(a)
@@ -247,7 +247,7 @@ def multisets(n: int, size: int) -> tuple[Array, Array]:
     count = math.comb(n + size - 1, size)
     flat = (j for chosen in combinations_with_replacement(range(n), size) for j in chosen)
     rows = np.fromiter(flat, dtype=np.int64, count=count * size).reshape(count, size)
-    run, repeats = np.ones(count), np.ones(count)  # the product of the factorials of the runs of equals
+    run, repeats = np.ones(count), np.ones(count)  # the product of count! over the distinct elements
     for left, right in zip(rows.T[:-1], rows.T[1:], strict=True):
         run = np.where(left == right, run + 1.0, 1.0)
         repeats *= run

@@ -25,8 +25,8 @@ _SMALL = 1e-6
 """Scale up to which the kernel is multiplied by it, because rounding errors grow with the inverse of the
 scale."""
 _SETTLED = 1e-3
-"""Scale up to which the weights are multiplied by it, because the average is otherwise a difference of much
-larger numbers."""
+"""Scale up to which the weights are multiplied by it, because sigma theta and the lag would otherwise be huge
+numbers with a small difference."""
 _FORGETTING = 0.05
 """Weight of a new entry in the running mean square of uniform sampling, because the mean then covers about
 twenty entries."""
@@ -182,7 +182,7 @@ class TupleWeights:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[int, ...], list[float]] = {}  # W / scale, lag and N
+        self._entries: dict[tuple[int, ...], list[float]] = {}  # W / scale, entry of the lag, and N
         self._scale = 1.0
         self._square = 0.0
         self._sigma = 0.0

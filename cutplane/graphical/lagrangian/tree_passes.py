@@ -275,7 +275,7 @@ def _conditioned(node, nodes, variables, labelling, node_starts, table, costs):
 class Copies:
     """The unary costs of the nodes of trees, which add up over the copies to the cost of the variable.
 
-    `parts` are the costs if all multipliers are 0: equal parts, in which each node begins at its entry of
+    `parts` are the costs if all multipliers are 0: equal parts. The costs of a node begin at its entry of
     `node_starts`. The nodes of the v-th variable with several copies are ``nodes[starts[v]:starts[v + 1]]``.
     The number of multipliers is `dim`, the sum over variables of the number of states times the number of
     copies minus 1.
@@ -316,9 +316,8 @@ class Copies:
         return x
 
     def slopes(self, states: Array, blocks: Array, n_blocks: int) -> Array:
-        """Return the negative derivatives, by the multipliers, of the costs of the states of the nodes.
-
-        Each node contributes to the row of the result given by its entry of `blocks`.
+        """Return the negative derivatives of the nodes' costs in the multipliers, for a state of each node.
+        Row k is the sum over the nodes with the entry k in `blocks`.
         """
         slopes = np.zeros((n_blocks, self.dim))
         disagreement(self.starts, self.nodes, self.node_starts, blocks, states, slopes)
