@@ -64,7 +64,7 @@ class Bounds:
         return self.scale
 
     def slack(self) -> float:
-        """Return the size of terms whose relative error may be the tolerance of a set."""
+        """Return the size of terms that may have relative errors as large as the tolerance of a set."""
         return 0.0
 
     def offer_point(self, point: Point) -> bool:
@@ -119,7 +119,7 @@ class Bounds:
         return better
 
     def _settled(self, value: float, magnitude: float) -> float:
-        """Return the bound proven by a computed one, given the best point; see the class."""
+        """Return the proven part of a computed bound, which may exceed the best objective; see the class."""
         excess = value - self.upper
         if self.best is None or not excess > 0.0:
             return value

@@ -150,8 +150,8 @@ class Examples:
     def excess(self, s: float, z: Array, r: Array, d: Array | None = None) -> float:
         """Return f(z) + f*(s r) - <s r, z> for the slopes r at z; 0 for s = 1.
 
-        With smoothed losses, it is the increase of `error` due to s. For losses without pieces, it is estimated
-        by the quadratic model with the bends `d` at z.
+        With smoothed losses, it is the increase of `error` due to s. For losses without pieces, it is
+        estimated by the quadratic model with the bends `d` at z.
         """
         if s == 1.0:
             return 0.0
@@ -191,7 +191,7 @@ class Examples:
 
         steep = float(
             weights @ risk.loss.derivative(z, y) ** 2
-        )  # mu changes the risk by <= mu / 2 times this
+        )  # at least twice the change of the risk, by mu
         k = math.floor(math.log(2.0 * gap / steep, 4.0)) if 0.0 < gap < math.inf and steep > 0.0 else 0
         k = min(max(k, -_RANGE), _RANGE)
         while k > -_RANGE and costs_more(k):

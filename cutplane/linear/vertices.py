@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from cutplane.engine.declaration import Declaration
 
 _MOST_ENTRIES = 300_000
-"""Largest number of entries of the data, because a step reads all of them: here a path takes 0.2 to 0.9 times
-the time of cold solves, at twice this size up to 1.5 times."""
+"""Largest number of entries of the data, because a step reads all of them: at this number, a path takes 0.2
+to 0.9 times the time of cold solves, at twice this number up to 1.5 times."""
 _REFRESHED = 50
 """Number of steps after which all numbers are computed again from the basis, because each step adds a
 rounding error."""
@@ -207,7 +207,8 @@ def _reaching(times, rises, count, rise):
 
 @routine
 def _entering(X, slopes, costs, basis, inverse, g, base):
-    """Return an example (1) or coordinate (2) that changes its piece, its position, side and violation.
+    """Find an example (1) or coordinate (2) that changes its piece; return which, position, side and
+    violation.
 
     `base` are the slopes of the risk without the basic examples; g is set to the slopes of the whole risk.
     """

@@ -19,7 +19,7 @@ errors."""
 
 
 def same(a: Array | float, b: Array | float, size: float = 0.0) -> bool:
-    """Tell whether arrays agree up to rounding errors of their largest entries, or of numbers of `size`."""
+    """Tell whether arrays agree up to rounding errors, relative to their largest entry or to `size`."""
     largest = max(size, np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
     return bool((np.abs(np.subtract(a, b)) <= _SAME * largest).all())
 

@@ -294,7 +294,7 @@ slower."""
 _STEPS = 32
 """Most updates of a sum in succession, because each adds a rounding error of the size of the sum."""
 _BLOCK = 1024
-"""Number of spare entries for changed rows, because `changes` fills a block before it counts them."""
+"""Number of spare entries for changed rows, because `changes` tests the room only before each block."""
 _FEW = 512
 """Number of rows up to which all rows are added, because comparing them takes as long."""
 
@@ -336,7 +336,7 @@ class RunningSum:
 
 
 _COST = 0.3
-"""Nanoseconds per product of a pass, short because numbers are read from the cache."""
+"""Nanoseconds per product of a pass, below 1 because numbers are read from the cache."""
 _SUMS = 8
 """Largest number of parts of a pass that adds rows, because each part needs a matrix of sums."""
 

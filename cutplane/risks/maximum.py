@@ -131,7 +131,8 @@ class Maximum(Risk):
         return float(values[largest]), slopes[largest].copy()
 
     def pieces(self, z: Any) -> tuple[Array, Array, Array]:
-        """Return values, shape (k,), subgradients, shape (k, dim), and the block, 0, of each part.
+        """Return values, shape (k,), subgradients, shape (k, dim), and blocks of the parts; all are in block
+        0.
 
         `z` is the image of a point if the risk has images, otherwise the point.
         """

@@ -37,8 +37,7 @@ _GUESSED = 0.03
 _DECODING = 4
 """Rounds between two decodings, because a decoding takes two greedy labellings and two local searches."""
 _FAR = 0.03
-"""Largest gap that is used in rules, relative to the bound, because the energy of a poor labelling is far too
-high."""
+"""Largest gap relative to the bound in all rules, because the energy of a poor labelling is far too high."""
 
 
 class ClusterAscent:
@@ -214,7 +213,7 @@ def excesses(costs: PairCosts, labelling: Array) -> Array:
 
 @routine
 def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
-    """Add to the slack of each state its min-marginals in the pairs of its variable, minus the least ones."""
+    """Add to the slack of each state its excess over the least min-marginal, in each pair of its variable."""
     widest = 1
     for k in cardinalities:
         widest = max(widest, k)
