@@ -207,8 +207,7 @@ def _reaching(times, rises, count, rise):
 
 @routine
 def _entering(X, slopes, costs, basis, inverse, g, base):
-    """Find an example (1) or coordinate (2) that changes its piece; return which, position, side and
-    violation.
+    """Return kind (1 example, 2 coordinate), position, side and violation of a change of a piece.
 
     `base` are the slopes of the risk without the basic examples; g is set to the slopes of the whole risk.
     """

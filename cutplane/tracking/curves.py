@@ -33,6 +33,7 @@ class Curves:
     base, ridge : ndarray of shape (S, m)
         z = base + ridge p on segments that are not flat; the ridge of a vertical segment is 0.
     rises : ndarray of bool, shape (S, m)
+        Whether a segment is not flat.
     """
 
     z: Array
