@@ -17,6 +17,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import (
     EnergyLattice,
     FactorArrays,
+    GivenFactors,
     Rest,
     as_cardinalities,
     as_costs,
@@ -24,10 +25,13 @@ from cutplane.graphical.factors import (
     as_energies,
     as_list,
     check_range,
+    collect,
     energy_lattice,
+    entries_of,
     finite_sizes,
     from_list,
     from_pairs,
+    starts_of,
 )
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only
@@ -108,9 +112,21 @@ class FactorGraph:
                 raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
             pieces = from_list(cardinalities, zip(edges, tables, strict=True), _constant(constant))
             pieces = replace(pieces, unaries=flat)
-        check_range(pieces, cardinalities.size)
+        return cls._of(cardinalities, pieces)
+
+    @classmethod
+    def from_flat(cls, cardinalities: Any, arities: Array, scopes: Array, tables: Array) -> Self:
+        """Build a model from lists of variables and tables in C order, one after the other."""
+        cardinalities = as_cardinalities(cardinalities)
+        starts = np.cumsum(entries_of(cardinalities, arities, scopes)).astype(np.int64)
+        given = GivenFactors(starts_of(arities), scopes, np.append(0, starts[:-1])[: arities.size], tables)
+        return cls._of(cardinalities, collect(cardinalities, given, 0.0))
+
+    @classmethod
+    def _of(cls, cardinalities: Array, factors: FactorArrays) -> Self:
+        check_range(factors, cardinalities.size)
         model = cls.__new__(cls)
-        model._set_data(cardinalities, pieces)
+        model._set_data(cardinalities, factors)
         return model
 
     def _set_data(self, cardinalities: Array, factors: FactorArrays) -> None:

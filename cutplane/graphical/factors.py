@@ -85,16 +85,12 @@ def from_list(cardinalities: Array, factors: Iterable[Any], constant: float) -> 
             )
         which.append(place)
         scopes.append(scope)
-    flat = np.concatenate(tables, axis=None) if tables else np.empty(0)
-    if not flat.min(initial=np.inf) > -np.inf:
-        for number, place in enumerate(which):
-            as_energies(f"the table of factors[{number}]", tables[place])
-    starts = _starts(np.array([table.size for table in tables], dtype=np.int64))
+    starts = starts_of(np.array([table.size for table in tables], dtype=np.int64))
     given = GivenFactors(
-        scope_starts=_starts(np.fromiter(map(len, scopes), dtype=np.int64)),
+        scope_starts=starts_of(np.fromiter(map(len, scopes), dtype=np.int64)),
         scopes=np.fromiter(chain.from_iterable(scopes), dtype=np.int64),
         table_starts=starts[np.array(which, dtype=np.int64)],
-        tables=flat,
+        tables=np.concatenate(tables, axis=None) if tables else np.empty(0),
     )
     return collect(cardinalities, given, constant)
 
@@ -131,9 +127,13 @@ def collect(cardinalities: Array, given: GivenFactors, constant: float) -> Facto
     Factors keep the order of the first one over their variables. Tables remain shared, except those to which
     another table is added.
     """
-    given = _ascending(cardinalities, given)
     arities = np.diff(given.scope_starts)
-    sizes = entries_of(cardinalities, given)
+    sizes = entries_of(cardinalities, arities, given.scopes).astype(np.int64)
+    if not given.tables.min(initial=np.inf) > -np.inf:
+        place = np.flatnonzero(~(given.tables > -np.inf))[0]
+        is_there = (given.table_starts <= place) & (place < given.table_starts + sizes)
+        as_energies(f"the table of factors[{np.argmax(is_there)}]", given.tables[place])
+    given = _ascending(cardinalities, given)
     first = _first_alike(cardinalities.size, given)
     is_first = first == np.arange(first.size)
     constants = given.tables[given.table_starts[arities == 0]].tolist()
@@ -146,11 +146,11 @@ def collect(cardinalities: Array, given: GivenFactors, constant: float) -> Facto
     _, copied, which = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(copied)
     copied = kept[copied[order]]
-    starts = _starts(sizes[copied])
+    starts = starts_of(sizes[copied])
     numbers = np.empty(order.size, dtype=np.int64)
     numbers[order] = np.arange(order.size)
     table_starts = starts[numbers[which]]
-    unary_starts = _starts(cardinalities)
+    unary_starts = starts_of(cardinalities)
     n_states = int(unary_starts[-1])
     single = np.flatnonzero(is_first & (arities == 1))
     targets = np.empty(first.size, dtype=np.int64)
@@ -168,7 +168,7 @@ def collect(cardinalities: Array, given: GivenFactors, constant: float) -> Facto
         )
     return FactorArrays(
         unaries=costs[:n_states],
-        scope_starts=_starts(arities[kept]),
+        scope_starts=starts_of(arities[kept]),
         scopes=_taken(given.scopes, given.scope_starts[kept], arities[kept]),
         table_starts=table_starts,
         tables=costs[n_states:],
@@ -196,12 +196,12 @@ def _taken(values: Array, starts: Array, sizes: Array) -> Array:
     return values[places_of(starts, sizes)]
 
 
-def entries_of(cardinalities: Array, given: GivenFactors) -> Array:
-    """Return the number of entries of the table of each factor."""
-    arities, sizes = np.diff(given.scope_starts), np.ones(given.table_starts.size, dtype=np.int64)
+def entries_of(cardinalities: Array, arities: Array, scopes: Array) -> Array:
+    """Return the number of entries of the table of each factor, as floats, because it may be too large."""
+    starts, sizes = starts_of(arities), np.ones(arities.size)
     for i in range(int(arities.max(initial=0))):
         larger = np.flatnonzero(arities > i)
-        sizes[larger] *= cardinalities[given.scopes[given.scope_starts[larger] + i]]
+        sizes[larger] *= cardinalities[scopes[starts[larger] + i]]
     return sizes
 
 
@@ -411,8 +411,9 @@ def _checked(number: int, factor: Any, cardinalities: Sequence[int]) -> tuple[tu
     return scope, table
 
 
-def _starts(sizes: Array) -> Array:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+def starts_of(sizes: Array) -> Array:
+    """Return the starts of consecutive pieces of these sizes, and the end of the last piece."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 _FINEST = 1e-6

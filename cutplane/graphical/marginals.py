@@ -11,8 +11,8 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.clique_tree import CliqueTree
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import starts_of
 from cutplane.graphical.result import MAPResult
-from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only

@@ -4,6 +4,7 @@ import gzip
 import io
 import math
 import tempfile
+import warnings
 
 import numpy as np
 import pytest
@@ -294,6 +295,10 @@ UAI_ERRORS = [
     (UAI.replace(" 2.", ""), 12, "ends too early; 3 words should follow: the table of factor 1"),
     (UAI + "\n7\n", 14, "'7' follows the last table"),
     (UAI.split("\n\n")[0], 6, "the size of the table of factor 0 should follow"),
+    (UAI.replace("1 8", "1 8-2"), 10, "expected a potential, got '8-2'"),  # numpy reads two numbers
+    (UAI.replace("2 1 0", f"2 1 {2**70}"), 5, f"a variable is {2**70}"),  # numpy reads 2**63 - 1
+    (UAI.replace("2 1 0", "2 1 -1"), 5, "a variable is -1"),
+    (UAI.replace("2 1 0", "2 1 1"), 5, "the variable 1 twice"),
 ]
 WCSP_ERRORS = [
     ("", 1, "the name of the problem should follow"),
@@ -331,6 +336,43 @@ WCSP_ERRORS = [
         "70 variables is too",
     ),
 ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cost_functions_read_at_once_are_those_read_one_by_one(seed, monkeypatch):
+    """The first file is whole; in the others a word is replaced, and so may be the message."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 6)
+    functions = []
+    for _ in range(60):
+        scope = rng.permutation(6)[: rng.integers(0, 5)]
+        rows = np.stack([rng.integers(0, sizes[scope], (40, scope.size))[i] for i in range(40)])
+        rows = np.unique(rows, axis=0)[: rng.integers(0, 40)]
+        functions.append(f"{scope.size} {' '.join(map(str, scope))} {rng.integers(0, 9)} {len(rows)}")
+        functions += [" ".join(map(str, [*row, rng.integers(0, 12)])) for row in rows]
+    functions[0:0] = ["-1 0 3 0"]
+    functions += ["1 0 0 -1"]
+    words = f"large 6 3 62 10 {' '.join(map(str, sizes))}".split() + "\n ".join(functions).split(" ")
+    if seed:
+        words[rng.integers(len(words))] = str(rng.choice(["-1", "7", "x", "2.5", "1-2", "3", str(2**64)]))
+    text, found = " ".join(words), []
+    for few in (10, 10**9):
+        monkeypatch.setattr("cutplane.graphical.files.wcsp._FEW", few)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                model = read_wcsp(io.StringIO(text))
+                parts = model.scopes, model.scope_starts, model.tables, model.unaries, model.constant
+                found.append([np.asarray(part).tolist() for part in parts])
+            except InvalidInputError as error:
+                found.append([str(error)])
+            found[-1].append([str(warning.message) for warning in heard])
+    assert found[0] == found[1]
+    if not seed:
+        x = rng.integers(0, sizes)
+        assert len(found[0]) == 6 and model.energy(x) == wcsp_energy(text, x)
+
+
 EVIDENCE_ERRORS = [
     ("", 1, "the number of samples should follow"),
     ("2\n1 0 0\n1 0 1", 1, "there are 2 samples"),

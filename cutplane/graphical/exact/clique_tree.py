@@ -9,8 +9,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import starts_of
 from cutplane.graphical.shifting import shifted
-from cutplane.graphical.sweeps.layout import starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 

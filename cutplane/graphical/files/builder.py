@@ -8,9 +8,13 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from cutplane.graphical.files.tokens import MAX_ENTRIES
+from cutplane.graphical.factors import entries_of, starts_of
+from cutplane.graphical.files.tokens import MAX_ENTRIES, are_scopes
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.validation import Array
+
+SPARSE = 4
+"""Fewest variables of a table that may become an automaton, because smaller tables are rarely sparse."""
 
 
 class Automaton(NamedTuple):
@@ -39,7 +43,7 @@ class ModelBuilder:
 
     Parameters
     ----------
-    cardinalities : sequence of int
+    cardinalities : sequence of int, or ndarray
         Numbers of states of the variables of the file.
     fail : callable
         ``fail(reason)`` raises an error that names the file and the line.
@@ -49,10 +53,12 @@ class ModelBuilder:
     cardinalities : list of int
     """
 
-    def __init__(self, cardinalities: Sequence[int], fail: Callable[[str], NoReturn]) -> None:
-        self.cardinalities = list(cardinalities)
+    def __init__(self, cardinalities: Sequence[int] | Array, fail: Callable[[str], NoReturn]) -> None:
+        self.cardinalities = np.asarray(cardinalities).tolist()
         self._fail = fail
-        self._factors: list[tuple[tuple[int, ...], Array]] = []
+        self._arities: list[Sequence[int] | Array] = []
+        self._scopes: list[Sequence[int] | Array] = []
+        self._tables: list[Array] = []
         self._room = MAX_ENTRIES
 
     def shape(self, scope: Sequence[int]) -> tuple[int, ...]:
@@ -61,9 +67,15 @@ class ModelBuilder:
 
     def add(self, scope: Sequence[int], table: Array) -> None:
         """Add a table."""
-        self.check_room(table.size)
-        self._room -= table.size
-        self._factors.append((tuple(scope), table))
+        self.add_all([len(scope)], scope, table)
+
+    def add_all(self, arities: Sequence[int] | Array, scopes: Sequence[int] | Array, tables: Array) -> None:
+        """Add several tables, each in C order of its variables, one after the other."""
+        self.check_room(tables.size)
+        self._room -= tables.size
+        self._arities.append(arities)
+        self._scopes.append(scopes)
+        self._tables.append(tables)
 
     def check_room(self, entries: int) -> None:
         """Fail if this many more entries would be too many."""
@@ -80,7 +92,7 @@ class ModelBuilder:
         states are the beginnings of tuples.
         """
         shape = self.shape(scope)
-        if len(scope) < 4 or math.prod(shape) <= states.size + costs.size:
+        if len(scope) < SPARSE or math.prod(shape) <= states.size + costs.size:
             size = math.prod(shape)
             self.check_room(size)
             table, place, stride = np.full(size, default), np.zeros(costs.size, dtype=np.int64), size
@@ -98,6 +110,45 @@ class ModelBuilder:
             return [(longer if longer in beginnings else None, 0.0)]
 
         self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: ends.get(key, default)))  # pyright: ignore[reportArgumentType]
+
+    def add_all_tuples(
+        self, arities: Array, scopes: Array, defaults: Array, owners: Array, states: Array, costs: Array
+    ) -> bool:
+        """Add several tables, or return False if a scope or a state does not exist or a tuple is repeated.
+
+        Parameters
+        ----------
+        arities, defaults : ndarray of shape (m,)
+            Number of variables, and cost of all other tuples, of each table.
+        scopes : ndarray
+            The variables of the tables, one table after the other.
+        owners, costs : ndarray of shape (n,)
+            The table, and the cost, of each tuple of states.
+        states : ndarray
+            The states of the tuples, one tuple after the other.
+        """
+        cardinalities = np.array(self.cardinalities, dtype=np.int64)
+        if not are_scopes(arities, scopes, cardinalities.size):
+            return False
+        sizes = entries_of(cardinalities, arities, scopes)
+        if sizes.sum() > self._room:
+            return False
+        starts, scope_starts = starts_of(sizes.astype(np.int64)), starts_of(arities)
+        widths = arities[owners]
+        tuples, places = starts_of(widths), np.zeros(owners.size, dtype=np.int64)
+        for i in range(int(arities.max(initial=0))):
+            wide = np.flatnonzero(widths > i)
+            digits, most = states[tuples[wide] + i], cardinalities[scopes[scope_starts[owners[wide]] + i]]
+            if ((digits < 0) | (digits >= most)).any():
+                return False
+            places[wide] = places[wide] * most + digits
+        places += starts[owners]
+        if np.bincount(places).max(initial=0) > 1:
+            return False
+        tables = np.repeat(defaults, np.diff(starts))
+        tables[places] = costs
+        self.add_all(arities, scopes, tables)
+        return True
 
     def add_automaton(self, scope: Sequence[int], automaton: Automaton) -> None:
         """Add the cost of an automaton: one table, or a chain of tables if these have fewer entries.
@@ -127,7 +178,12 @@ class ModelBuilder:
 
     def model(self) -> GraphicalModel:
         """Return the model."""
-        return GraphicalModel(self.cardinalities, self._factors)
+        arities, scopes = (
+            np.concatenate([[], *parts], dtype=np.int64, casting="unsafe")
+            for parts in (self._arities, self._scopes)
+        )
+        tables = np.concatenate(self._tables, axis=None) if self._tables else np.empty(0)
+        return GraphicalModel.from_flat(self.cardinalities, arities, scopes, tables)
 
     def _chain(self, sizes: Sequence[int], automaton: Automaton) -> list[Array]:
         """Return the costs of (state before, state of the variable, state after) for each variable.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -15,6 +16,9 @@ from cutplane.pieces.validation import Array
 
 _MAX_ARITY = 64
 """Most variables of a factor, because numpy's arrays have no more axes."""
+_CHUNK = 2**22
+"""Bytes of text that are split into words at a time, because numpy needs some twenty bytes for each."""
+_IS_SPACE = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(b" \t\n\r\v\f", dtype=np.uint8))
 MAX_ENTRIES = 2**27
 """Most entries of all tables of a model, because they take 1 GB."""
 
@@ -31,7 +35,7 @@ class Tokens:
 
     Attributes
     ----------
-    words : list of bytes
+    n_words : int
     position : int
         Number of words read so far.
     """
@@ -40,19 +44,26 @@ class Tokens:
         self.name, self._text = read_bytes(path_or_file)
         if comments:
             self._text = re.sub(comments, b"", self._text, flags=re.MULTILINE)
-        self.words = self._text.replace(b"_", b"\xff").split()  # Python takes _ for a separator of digits
+        self._text = self._text.replace(b"_", b"\xff")  # Python takes _ for a separator of digits
+        self._starts = _starts_of_words(self._text)
+        self.n_words = self._starts.size - 1
         self.position = 0
 
     @property
     def n_left(self) -> int:
         """Number of words not read yet."""
-        return len(self.words) - self.position
+        return self.n_words - self.position
+
+    def at(self, offset: int = 0) -> bytes:
+        """Return the word that is `offset` words from here, without reading it."""
+        place = self.position + offset
+        return self._text[self._starts[place] : self._starts[place + 1]].rstrip()
 
     def word(self, what: str) -> str:
         """Read one word; an error says that `what` was expected."""
         self.expect(1, what)
         self.position += 1
-        return _shown(self.words[self.position - 1])
+        return _shown(self.at(-1))
 
     def choice(self, what: str, words: Sequence[str]) -> str:
         """Read one of some words."""
@@ -63,7 +74,7 @@ class Tokens:
 
     def next_is(self, word: str) -> bool:
         """Return whether the next word is this one."""
-        return self.n_left > 0 and self.words[self.position] == word.encode()
+        return self.n_left > 0 and self.at() == word.encode()
 
     def ends_line(self) -> bool:
         """Return whether the last word read is the last one of its line."""
@@ -85,9 +96,9 @@ class Tokens:
         """Read an integer of at least `low` and less than `high`."""
         self.expect(1, what)
         try:
-            value = int(self.words[self.position])
+            value = int(self.at())
         except ValueError:
-            self.fail(f"expected {what}, an integer, got {_shown(self.words[self.position])!r}")
+            self.fail(f"expected {what}, an integer, got {_shown(self.at())!r}")
         if not low <= value < high:
             below = "" if high == math.inf else f" and less than {high}"
             self.fail(f"{what} is {value}, but must be at least {low}{below}")
@@ -97,13 +108,7 @@ class Tokens:
     def integers(self, count: int, what: str) -> Array:
         """Read integers into an array of shape (count,)."""
         self.expect(count, what)
-        words = self.words[self.position : self.position + count]
-        try:
-            values = np.array(list(map(int, words)), dtype=np.int64)
-        except (ValueError, OverflowError):
-            self.position += next(i for i, word in enumerate(words) if not _is_int64(word))
-            wrong = _shown(self.words[self.position])
-            self.fail(f"expected {what}, integers of at most 64 bits, got {wrong!r}")
+        values = self._parsed(count, int, f"{what}, integers of at most 64 bits")
         self.position += count
         return values
 
@@ -132,26 +137,70 @@ class Tokens:
                 self.fail(f"the factor names the variable {variables[i]} twice", i - arity)
         return variables
 
+    def scopes(self, count: int, n_variables: int) -> tuple[Array, Array]:
+        """Read the variables of factors, each list after its length; return lengths and variables."""
+        first, arities = self.position, []
+        for _ in range(count):
+            arities.append(self.integer("the arity of a factor"))
+            self.position += min(arities[-1], _MAX_ARITY)
+        sizes = np.array(arities, dtype=np.int64)
+        end, self.position = self.position, first
+        if end <= self.n_words and sizes.max(initial=0) <= _MAX_ARITY:
+            words = self.at_once(end - first, int)
+            variables = None if words is None else np.delete(words, np.cumsum(1 + sizes) - 1 - sizes)
+            if variables is not None and are_scopes(sizes, variables, n_variables):
+                self.position = end
+                return sizes, variables
+        # Some word is wrong: the first one is found word by word.
+        scopes = [self.scope(self.integer("the arity of a factor"), n_variables) for _ in range(count)]
+        return sizes, np.array([u for scope in scopes for u in scope], dtype=np.int64)
+
     def numbers(self, count: int, what: str) -> Array:
         """Return the next `count` words as floats, without reading them; `what` names them in errors."""
-        words = self.words[self.position : self.position + count]
-        try:
-            return np.array(list(map(float, words)))
-        except ValueError:
-            wrong = next(i for i, word in enumerate(words) if not _is_number(word))
-            self.fail(f"expected {what}, got {_shown(words[wrong])!r}", wrong)
+        return self._parsed(min(count, self.n_left), float, what)
+
+    def _parsed(self, count: int, kind: type[int] | type[float], what: str) -> Array:
+        """Return the next `count` words as numbers."""
+        values = self.at_once(count, kind)
+        if values is not None:
+            return values
+        numbers = []
+        for i in range(count):
+            word = self.at(i)
+            try:
+                numbers.append(np.int64(int(word)) if kind is int else float(word))
+            except (ValueError, OverflowError):
+                self.fail(f"expected {what}, got {_shown(word)!r}", i)
+        return np.array(numbers, dtype=kind)
+
+    def at_once(self, count: int, kind: type[int] | type[float]) -> Array | None:
+        """Return the next `count` words as numbers, read in one call of numpy; None if it may err.
+
+        It reads "1-2" as two numbers, and an integer of more than 64 bits as the largest one.
+        """
+        begin, end = self._starts[[self.position, self.position + count]]
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", DeprecationWarning
+            )  # before numpy 2.3, of a word that is no number
+            try:
+                values = np.fromstring(self._text[begin:end], dtype=kind, sep=" ")
+            except (ValueError, DeprecationWarning):
+                return None
+        is_small = kind is float or np.abs(values).max(initial=0) < 2**62
+        return values if values.size == count and is_small else None
 
     def expect(self, count: int, what: str) -> None:
         """Raise `InvalidInputError` if fewer than `count` words remain."""
         if count > self.n_left:
             missing = f"{what} should follow" if count == 1 else f"{count} words should follow: {what}"
-            self.position = len(self.words)
+            self.position = self.n_words
             self.fail(f"the file ends too early; {missing}", -1)
 
     def finish(self, what: str) -> None:
         """Raise `InvalidInputError` if words remain; `what` names the last expected ones."""
         if self.n_left:
-            self.fail(f"{_shown(self.words[self.position])!r} follows {what}, where the file should end")
+            self.fail(f"{_shown(self.at())!r} follows {what}, where the file should end")
 
     def fail(self, reason: str, offset: int = 0) -> NoReturn:
         """Raise `InvalidInputError` about the word that is `offset` words from here."""
@@ -162,23 +211,27 @@ class Tokens:
         return f"{self.name}, line {self._line(offset)}"
 
     def _line(self, offset: int) -> int:
-        read = np.cumsum([len(line.split()) for line in self._text.split(b"\n")])
-        return min(int(np.searchsorted(read, self.position + offset, side="right")) + 1, read.size)
+        place = self.position + offset
+        end = self._starts[min(place, self.n_words)] if place >= 0 else 0
+        return self._text.count(b"\n", 0, end) + 1
 
 
-def _is_int64(word: bytes) -> bool:
-    try:
-        return -(2**63) <= int(word) < 2**63
-    except ValueError:
+def _starts_of_words(text: bytes) -> Array:
+    """Return where each word begins, and the length of the text."""
+    starts, was_space = [], True
+    for begin in range(0, len(text), _CHUNK):
+        is_space = _IS_SPACE[np.frombuffer(text, np.uint8, min(_CHUNK, len(text) - begin), begin)]
+        starts.append(begin + np.flatnonzero(np.append(was_space, is_space[:-1]) & ~is_space))
+        was_space = is_space[-1]
+    return np.concatenate([*starts, [len(text)]])
+
+
+def are_scopes(arities: Array, variables: Array, n_variables: int) -> bool:
+    """Return whether lists of these lengths contain different variables each."""
+    if not ((variables >= 0) & (variables < n_variables)).all():
         return False
-
-
-def _is_number(word: bytes) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    keys = np.sort(np.repeat(np.arange(arities.size), arities) * n_variables + variables)
+    return bool((keys[1:] != keys[:-1]).all())
 
 
 def _shown(word: bytes) -> str:

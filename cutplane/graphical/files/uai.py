@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from math import prod
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.builder import factors_of
+from cutplane.graphical.factors import entries_of
+from cutplane.graphical.files.builder import ModelBuilder, factors_of
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
@@ -90,30 +90,36 @@ def read_uai(
     if kind.upper() not in ("MARKOV", "BAYES"):
         tokens.fail(f"a UAI file begins with MARKOV or BAYES, not with {kind!r}", -1)
     n = tokens.integer("the number of variables")
-    cardinalities = tokens.cardinalities(n).tolist()
+    cardinalities = tokens.cardinalities(n)
     count = tokens.integer("the number of factors")
     tokens.expect(count, "the scopes of the factors")
-    scopes = [tokens.scope(tokens.integer("the arity of a factor"), n) for _ in range(count)]
-    shapes = [tuple(cardinalities[u] for u in scope) for scope in scopes]
-    energies = _energies(tokens, count + sum(map(prod, shapes)))
-    first, tables = tokens.position, []
-    for number, shape in enumerate(shapes):
+    arities, scopes = tokens.scopes(count, n)
+    sizes = entries_of(cardinalities, arities, scopes)
+    energies, first, heads = (
+        _energies(tokens, int(min(count + sizes.sum(), tokens.n_left))),
+        tokens.position,
+        [],
+    )
+    for number, needed in enumerate(sizes.tolist()):
+        heads.append(tokens.position - first)
         size = tokens.integer(f"the size of the table of factor {number}")
-        if size != prod(shape):
+        if size != needed:
             tokens.fail(
-                f"the table of factor {number} has {size} entries, its variables need {prod(shape)}", -1
+                f"the table of factor {number} has {size} entries, its variables need {needed:.0f}", -1
             )
         tokens.expect(size, f"the table of factor {number}")
-        start = tokens.position - first
-        tables.append(energies[start : start + size].reshape(shape))
         tokens.position += size
     tokens.finish("the last table")
-    model = GraphicalModel(cardinalities, zip(scopes, tables, strict=True))
+    energies = np.delete(energies, heads)
+    builder = ModelBuilder(cardinalities, lambda reason: tokens.fail(reason, -1))
+    builder.add_all(arities, scopes, energies)
+    del tokens, energies
+    model = builder.model()
     if evidence is None:
         return model
     if not isinstance(evidence, Mapping):
         tokens = Tokens(evidence)
-        samples = _samples(tokens, cardinalities)
+        samples = _samples(tokens, cardinalities.tolist())
         if len(samples) != 1:
             tokens.position = 0
             tokens.fail(f"there are {len(samples)} samples; use `read_evidence`, and condition on one")
@@ -122,7 +128,7 @@ def read_uai(
 
 
 def _energies(tokens: Tokens, count: int) -> Array:
-    """Return -ln of the next `count` words, or of all remaining words, without reading them."""
+    """Return -ln of the next `count` words, without reading them."""
     values = tokens.numbers(count, "a potential")
     wrong = np.flatnonzero(np.isnan(values) | (np.signbit(values) & (values != 0.0)))
     for i in wrong.tolist():
@@ -130,7 +136,7 @@ def _energies(tokens: Tokens, count: int) -> Array:
     with np.errstate(divide="ignore"):
         energies = 0.0 - np.log(values)
     for i in np.flatnonzero(np.isinf(energies)).tolist():
-        word = tokens.words[tokens.position + i].decode()
+        word = tokens.at(i).decode()
         try:
             potential = Decimal(word)
         except InvalidOperation:

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.builder import ModelBuilder, factors_of
+from cutplane.graphical.factors import places_of, starts_of
+from cutplane.graphical.files.builder import SPARSE, ModelBuilder, factors_of
 from cutplane.graphical.files.global_functions import FunctionRequest, add_function
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array, as_count, as_scalar
+
+_FEW, _MANY = 10, 2**15
+"""Cost functions to read at once: more than 10, because numpy's calls take as long as reading 10 one by one,
+and no more than 32,768, because about ten arrays are as large as their text."""
 
 
 class _Tuples(NamedTuple):
@@ -114,21 +119,71 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         return math.inf if cost >= bound else float(cost)
 
     shared: list[_Tuples] = []
-    for _ in range(count):
+
+    def read_one() -> None:
         arity = tokens.integer("the arity of a cost function", low=-math.inf)
         scope = tokens.scope(abs(arity), n)
         default = tokens.integer("a default cost", low=-1)
         if default == -1:
             keyword = tokens.word("the keyword of a cost function defined in intention")
             add_function(FunctionRequest(builder, scope, _WcspParameters(tokens, scope), limited), keyword)
-            continue
+            return
         tuples = _read_tuples(tokens, builder.shape(scope), default, shared)
         if arity < 0:
             shared.append(tuples)
         costs = np.where(tuples.costs >= bound, np.inf, tuples.costs)
         builder.add_tuples(scope, limited(tuples.default), tuples.states, costs)
+
+    while count:
+        heads = _plain_functions(tokens, min(count, _MANY))
+        if len(heads) <= _FEW or not _read_plain(tokens, heads, bound, builder):
+            for _ in range(max(1, len(heads) - 1)):
+                read_one()
+        count -= max(1, len(heads) - 1)
     tokens.finish("the last cost function")
     return builder.model()
+
+
+def _plain_functions(tokens: Tokens, most: int) -> list[int]:
+    """Return where the next cost functions with small tables begin, up to one of another kind, and end."""
+    places, start = [tokens.position], tokens.position
+    while len(places) <= most:
+        try:
+            arity = int(tokens.at())
+            is_plain = 0 <= arity < SPARSE and tokens.at(arity + 1) != b"-1"
+            count = int(tokens.at(arity + 2)) if is_plain else -1
+        except (ValueError, IndexError):
+            break
+        tokens.position += arity + 3 + count * (arity + 1)
+        if count < 0 or tokens.position > tokens.n_words:
+            break
+        places.append(tokens.position)
+    tokens.position = start
+    return places
+
+
+def _read_plain(tokens: Tokens, places: list[int], bound: float, builder: ModelBuilder) -> bool:
+    """Read the cost functions at these places, or return False if anything about them is unusual."""
+    words = tokens.at_once(places[-1] - places[0], int)
+    if words is None:
+        return False
+    heads = np.array(places[:-1]) - places[0]
+    arities = words[heads]
+    heads += arities + 1
+    defaults, counts = words[heads], words[heads + 1]
+    owners = np.repeat(np.arange(counts.size), counts)
+    widths = arities[owners]
+    numbers = np.arange(owners.size) - starts_of(counts)[owners]
+    tuples = heads[owners] + 2 + numbers * (widths + 1)
+    costs = words[tuples + widths]
+    if defaults.min(initial=0) < 0 or costs.min(initial=0) < 0:
+        return False
+    scopes, states = words[places_of(heads - arities, arities)], words[places_of(tuples, widths)]
+    defaults, costs = (np.where(part >= bound, np.inf, part) for part in (defaults, costs))
+    if not builder.add_all_tuples(arities, scopes, defaults, owners, states, costs):
+        return False
+    tokens.position = places[-1]
+    return True
 
 
 class _WcspParameters:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 
@@ -64,11 +65,6 @@ def make_layout(
         np.argsort(scopes, kind="stable"),
     )
     return Layout(*(read_only(np.asarray(array, dtype=np.int64)) for array in arrays))
-
-
-def starts_of(sizes: Array) -> Array:
-    """Return the starts of consecutive pieces of these sizes, and the end of the last piece."""
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def scratch(layout: Layout) -> tuple[Array, Array]:

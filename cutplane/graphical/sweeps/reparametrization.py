@@ -10,7 +10,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.layout import AddedClusters, scratch, starts_of
+from cutplane.graphical.factors import starts_of
+from cutplane.graphical.sweeps.layout import AddedClusters, scratch
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.clock import clock
