@@ -19,8 +19,8 @@ from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpace
 
 _ENTRIES = 50_000
-"""Largest number of entries of the stored dense inverses, because a larger product takes a quarter of the
-time in which HiGHS confirms an optimal basis."""
+"""Largest number of entries of the stored dense inverses, because with more, testing a basis takes longer
+than a quarter of the time in which HiGHS confirms it."""
 _SHARE = 4
 """Largest number of attempts per success, because an attempt costs a quarter of a linear programme."""
 _FIRST = 100

@@ -14,7 +14,7 @@ OVERHEAD = 1e6
 """Cost of an iteration outside the data (master, bounds, records), constant because it hardly depends on the
 data."""
 BATCH = 4.0 * OVERHEAD
-"""Least work of a move in an iteration, because the overhead is then at most a fifth of the time."""
+"""Least work of a `linear.Move` in an iteration, because the overhead is then at most a fifth of the time."""
 GAP_CHECK = 5e4
 """Cost of computing a move's gap, without passes over the data, constant because it takes a few calls of
 numpy."""

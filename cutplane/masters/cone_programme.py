@@ -74,7 +74,8 @@ def _attempt(
 
 
 class CarefulOSQP(OSQP):
-    """cvxpy's interface to OSQP, corrected in warm starts, and for Ctrl-C, which is raised again.
+    """cvxpy's interface to OSQP, with correct warm starts, and with Ctrl-C raised again as
+    `KeyboardInterrupt`.
 
     In a warm start, cvxpy passes only the sides of the constraints that changed. OSQP compares them with the
     other sides, which it has scaled and rounded. It may then reject an equation and solve the old problem,
@@ -372,7 +373,7 @@ def _known_columns(data: dict[str, Any], problem: cp.Problem) -> Array:
 
 
 def _in_own_units(data: dict[str, Any], known: Array) -> dict[str, Any]:
-    """Scale auxiliary variables to size 1, if they are larger when variables have a size of about 1."""
+    """Scale auxiliary variables to size 1 if they are larger for variables of size 1."""
     units = column_sizes(data["A"], known)
     if (units == 1.0).all():
         return data

@@ -170,7 +170,7 @@ sum."""
 
 
 def _rows(expression: Any, kind: str, weight: Array) -> LossTerm | None:
-    """Return the loss term of an expression that is a function of each entry, or its sum; otherwise None."""
+    """Return the loss term of an expression that is a function of each entry, or the sum of such; or None."""
     if kind in ("exp", "logistic") and expression.args[0].is_affine():
         return LossTerm(kind, image_of(expression.args[0]), weight, _weighted(expression, weight))
     inner, outer = _summed(expression, kind) or (expression, None)

@@ -145,7 +145,7 @@ def _entries_per_line(X: Any) -> Array:
 
 
 def _chunks(X: Any, axis: int) -> Iterator[slice]:
-    """Split the rows (axis 0) or columns of X, unless each slice would be a pass over the data."""
+    """Split the rows (axis 0) or columns of X; no split if a slice would take a pass over all data."""
     count = X.shape[axis]
     entries = X.nnz if sparse.issparse(X) else X.size
     whole = sparse.issparse(X) and X.format != ("csr", "csc")[axis]

@@ -55,10 +55,10 @@ class ClusterProposals:
     ) -> tuple[list[Scope], str]:
         """Return clusters that may together increase the bound, although none certainly does, and their kind.
 
-        These kinds are tried in order until one exists: factors of more than two variables, which then agree
-        on pairs; clusters and triangles extended by one variable, if they certainly help; short cycles on
-        which the labelling exceeds the bound (by the `excesses` of the variables); other short cycles; other
-        extended clusters and triangles.
+        These kinds are tried in order until one exists: factors of more than two variables, because as
+        clusters they agree on the marginals of pairs; clusters and triangles extended by one variable, if
+        they certainly help; short cycles on which the labelling exceeds the bound (by the `excesses` of the
+        variables); other short cycles; other extended clusters and triangles.
         """
         for kind, scopes in self._guesses(costs, excesses, least):
             found = self._new(scopes, work)

@@ -295,7 +295,7 @@ def _marks(found: Recording, view: View) -> list[figure.Layer]:
 
 
 def _placed(found: Recording, view: View, frame: int, x: Array) -> list[float]:
-    """Return the coordinates of a point of a frame; over a line, it lies on the graph of its model."""
+    """Return the coordinates of a point; over a line, the second one is the model of the frame there."""
     u = view.coordinates(x).tolist()
     if view.k == 2:
         return u
