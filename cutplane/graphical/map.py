@@ -106,14 +106,15 @@ def _auto(state: MapState) -> Plan:
         yield "dynamic programming", _dynamic_programming
         return
     small, compact = model.n_variables <= _SMALL, model.is_binary and model.is_pairwise
+    sweeps = "sweeps", _first_sweeps if state.tighten else _sweep
     if state.start is not None:
-        yield "sweeps", _sweep
+        yield sweeps
     if small:
         yield "elimination", _brief_elimination
     if state.start is None:
         if small:
             yield "local search", _brief_local_search
-        yield "sweeps", _sweep
+        yield sweeps
     if not state.tighten:
         return
     stages: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes} if compact else {}
@@ -271,12 +272,17 @@ def _sweep(state: MapState) -> Iterator[Progress]:
     return _ascend(state, tighten=False)
 
 
+def _first_sweeps(state: MapState) -> Iterator[Progress]:
+    """Sweep until clusters would raise the bound faster."""
+    return _ascend(state, tighten=False, is_first=True)
+
+
 def _dual_cutting_planes(state: MapState) -> Iterator[Progress]:
     """Sweep and add clusters until no cluster raises the bound."""
     return _ascend(state, tighten=True)
 
 
-def _ascend(state: MapState, tighten: bool) -> Iterator[Progress]:
+def _ascend(state: MapState, tighten: bool, is_first: bool = False) -> Iterator[Progress]:
     from cutplane.graphical.dual.ascent import ClusterAscent
 
     ascent = ClusterAscent(state.reparametrization, tighten, state.labelling, state.deadline)
@@ -284,6 +290,8 @@ def _ascend(state: MapState, tighten: bool) -> Iterator[Progress]:
         state.offer(ascent.best.labelling)
         ascent.best.offer(state.labelling)
         yield Progress(kind, ascent.bound, ascent.n_clusters, ascent.n_sweeps, ascent.n_searches)
+        if is_first and ascent.is_slow():
+            break
     state.reason = ascent.reason
 
 

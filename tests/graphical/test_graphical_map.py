@@ -12,7 +12,7 @@ from graphical_models import SPECIAL, random_binary, random_model
 
 import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.map import METHODS
+from cutplane.graphical.map import METHODS, MapState, _first_sweeps, _sweep
 
 inf = np.inf
 EXACT = ("auto", "elimination", "search")
@@ -256,3 +256,11 @@ def test_an_absolute_gap_ends_a_run():
     assert result.bound <= exact.energy <= result.energy
     rough = model.map("dual", tol_abs=inf)
     assert rough.status == "OPTIMAL" and rough.bound > -inf and len(rough.history) == 1
+
+
+def test_first_sweeps_end_where_clusters_raise_the_bound_faster():
+    """Slow sweeps are left to the turns, where branch and bound may be faster."""
+    model = potts(12, 12, 5, mixed=True, seed=0)
+    first, all_sweeps = (list(sweep(MapState(model, True))) for sweep in (_first_sweeps, _sweep))
+    assert 0 < first[-1].sweeps < all_sweeps[-1].sweeps / 2
+    assert first[-1].bound > all_sweeps[-1].bound - 0.05 * abs(all_sweeps[-1].bound)

@@ -96,7 +96,7 @@ class ClusterAscent:
     def __iter__(self) -> Iterator[str]:
         idle = 0
         while True:
-            kind = self._tightened() if self.tighten and self._is_slow() else "sweep"
+            kind = self._tightened() if self.tighten and self.is_slow() else "sweep"
             self._sweep()
             yield kind
             if self.bound >= self.best.energy - self._share(0.0):
@@ -112,7 +112,7 @@ class ClusterAscent:
                 self.reason = f"the sweeps no longer raise the bound, and {means}"
                 return
 
-    def _is_slow(self) -> bool:
+    def is_slow(self) -> bool:
         """Tell whether to search for clusters; after a search without clusters, the next one is later."""
         slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
         return self._rise <= slow
