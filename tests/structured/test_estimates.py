@@ -115,3 +115,17 @@ def test_estimates_are_for_exact_decoders_of_cycles():
     assert offers(graphs([CYCLE])[0], Capability.ON_DEMAND)
     few = MultilabelRisk(np.eye(3), np.eye(3, dtype=int), "all")
     assert not offers(few, Capability.ON_DEMAND)  # all sets are compared
+
+
+def test_the_accuracy_is_reached_on_large_grids():
+    rng = np.random.default_rng(0)
+    pixels = np.arange(15 * 15).reshape(15, 15)
+    sides = [np.stack([pixels[:, :-1], pixels[:, 1:]], 2), np.stack([pixels[:-1], pixels[1:]], 2)]
+    edges = np.concatenate([part.reshape(-1, 2) for part in sides])
+    X, y = [rng.normal(size=(225, 4)) for _ in range(2)], [rng.integers(4, size=225) for _ in range(2)]
+    w, gaps = 0.7 * rng.normal(size=32), []
+    for accuracy in 2.0 ** np.arange(6.0, -4.0, -0.5):
+        answer = GraphRisk(X, y, edges).estimate(w, accuracy)
+        gaps.append(float(answer.values[0] - answer.slopes[0] @ w - answer.offsets[0]))
+        assert gaps[-1] <= accuracy
+    assert max(gaps) > 0.1  # no more than required is done

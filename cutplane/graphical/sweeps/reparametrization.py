@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -83,6 +84,15 @@ class Reparametrization:
         self._is_current = True
         self._bound: float | None = None
         self._passes = 0
+
+    def copy(self) -> Reparametrization:
+        """Return an independent copy."""
+        self._bring_up_to_date()
+        other = copy(self)
+        changed = ["_added", "_unaries", "_messages", "_cluster_messages"]
+        for name in [*changed, "_tables"] if self.n_clusters else changed:
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     def restated(self, model: FactorGraph) -> Reparametrization:
         """Return the reparametrisation of a model of equal scopes by the same clusters and finite messages.
