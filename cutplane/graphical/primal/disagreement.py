@@ -48,6 +48,8 @@ class Disagreements(FeasibleSet):
     cost, lower, upper : ndarray of shape (dim,)
     projection : (CycleGraph, AffineMap)
         The graph of `edges`, and the probabilities with which they differ.
+    couplings : (CycleGraph, AffineMap)
+        The same without the pairs with one forbidden tuple, because `conflicts` describe these.
     conflicts : Conflicts
         The literals of which at most one is true.
     literals : AffineMap
@@ -124,6 +126,8 @@ class Disagreements(FeasibleSet):
             np.concatenate([np.zeros(dim), 0.5 - 0.5 * same + differ @ self.literals.offset]),
         )
         self.projection = CycleGraph(self.model.n_variables + 1, self.edges), all_differ
+        identity = AffineMap(sparse.csr_array(sparse.eye_array(dim)), np.zeros(dim))
+        self.couplings = CycleGraph(self.model.n_variables + 1, self.edges[:dim]), identity
 
     def __repr__(self) -> str:
         return f"Disagreements({self.model!r})"

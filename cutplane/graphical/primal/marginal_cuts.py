@@ -103,14 +103,15 @@ class CycleInequalities(FeasibleSet):
         if excludes:
             yield literals.pull_back(*conflicts.cliques(literals(x)))
         graph, differ = relaxation.projection
-        c = differ(x)
-        found = differ.pull_back(*separate_odd_cycles(graph, c, tol=self._tol).rows(graph.n_edges))
+        cycles = separate_odd_cycles(graph, differ(x), tol=self._tol)
+        found = differ.pull_back(*cycles.rows(graph.n_edges))
         if excludes:
             odd_sets = literals.pull_back(*conflicts.odd_sets(literals(x)))
             found = HalfSpaces.stack([found, odd_sets], x.size)
         yield found
         if self._local_cuts:
-            yield differ.pull_back(*separate_local_cuts(graph, c))
+            graph, differ = relaxation.couplings
+            yield differ.pull_back(*separate_local_cuts(graph, differ(x)))
 
     def _is_labelling(self, x: Array) -> bool:
         """Return whether x is a labelling, because it then satisfies all inequalities."""
