@@ -249,6 +249,44 @@ def test_evidence_forbids_states(seed):
     assert rep.bound == np.inf or rep.greedy_labelling()[u] == 1
 
 
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.4, 0.5, 0.6]), st.integers(0, 2), st.booleans())
+def test_greedy_labellings_satisfy_constraints_that_can_be_satisfied(seed, hard, sweeps, forward):
+    rng = np.random.default_rng(seed)
+    sizes, factors = rng.integers(2, 4, 7), []
+    for _ in range(12):
+        scope = rng.permutation(7)[: rng.integers(2, 4)]
+        table = rng.random(sizes[scope])
+        factors.append((scope, np.where(rng.random(table.shape) < hard, np.inf, table)))
+    model = GraphicalModel(sizes, factors)
+    rep = Reparametrization(model)
+    if sweeps:
+        rep.sweep(sweeps)
+    costs = rep.unaries.copy(), rep.messages.copy()
+    labelling = rep.greedy_labelling(forward)
+    assert (model.energy(labelling) < np.inf) == (model.brute_force()[1] < np.inf)
+    assert all(np.array_equal(*pair) for pair in zip(costs, (rep.unaries, rep.messages), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_conditional_tables_with_evidence_have_a_labelling_after_some_sweeps(seed):
+    """Greedy labellings without propagation end in contradictions that no local search repairs."""
+    rng, n, factors = np.random.default_rng(seed), 40, []
+    truth = np.zeros(n * n, dtype=int)
+    for u in range(n * n):
+        scope = [v for v, there in ((u - 1, u % n > 0), (u - n, u >= n)) if there]
+        one = rng.random((2,) * len(scope))
+        one = np.where(rng.random(one.shape) < 0.5, np.round(one), one)
+        truth[u] = rng.random() < one[tuple(truth[scope])]
+        with np.errstate(divide="ignore"):
+            factors.append(([*scope, u], -np.log(np.stack([1 - one, one], axis=-1))))
+    model = GraphicalModel([2] * (n * n), factors)
+    model = model.condition({int(u): int(truth[u]) for u in rng.permutation(n * n)[: n * n // 10]})
+    rep = Reparametrization(model)
+    rep.sweep(5)
+    assert model.energy(decode(rep)) < np.inf
+
+
 def test_restated_ones_are_independent_and_runs_repeat():
     model = potts(5, 5, 3, mixed=True, seed=1)
     rep = Reparametrization(model)

@@ -37,6 +37,228 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
     return found[int(np.argmin([model.energy(labelling) for labelling in found]))]
 
 
+_DEAD_ENDS = 1000
+"""Dead ends after which no consistent labelling is searched for, because they take as long as some sweeps."""
+_FIRST_DEAD_ENDS = 10
+"""Dead ends before the first restart, because early decisions are blind to the conflicts found later."""
+
+
+@routine
+def consistent(layout, tables, unaries, messages, forward, buffer, index):
+    """Return a labelling of finite cost, chosen like a greedy one; it is incomplete (-1) if none was found.
+
+    After each choice, states without support in some factor are removed (arc consistency). A dead end undoes
+    the last choice. Variables of dead ends are chosen first, the more often they had one, and the search
+    restarts after 10, 20, 40, ... dead ends (Boussemart et al. 2004, "Boosting systematic search by weighting
+    constraints").
+    """
+    n = layout.cardinalities.size
+    alive, counts = unaries < np.inf, np.zeros(n, dtype=np.int64)
+    labelling, weights = np.full(n, -1), np.zeros(n, dtype=np.int64)
+    hot, n_hot = np.empty(n, dtype=np.int64), 0
+    trail, decisions = np.empty((unaries.size, 2), dtype=np.int64), np.empty((n + 1, 4), dtype=np.int64)
+    tops, depth, at, dead, limit = np.zeros(2, dtype=np.int64), 0, 0, 0, _FIRST_DEAD_ENDS
+    queue, queued = np.empty(layout.table_starts.size, dtype=np.int64), _hard_factors(layout, tables)
+    is_hard = queued.copy()
+    for u in range(n):
+        for x in range(layout.cardinalities[u]):
+            counts[u] += alive[layout.unary_starts[u] + x]
+        if counts[u] == 0:
+            return labelling
+    for u in range(n):
+        if counts[u] == 1:
+            _set_only_state(layout, alive, u, labelling)
+    for a in range(queued.size):
+        if queued[a]:
+            queue[tops[1]] = a
+            tops[1] += 1
+    state = layout, tables, alive, counts, labelling, trail, tops, queue, queued, is_hard
+    supported = np.empty(_most_states(layout), dtype=np.bool_)
+    while True:
+        conflict = _propagate(state, supported, index)
+        while conflict >= 0:
+            dead += 1
+            for i in range(layout.scope_starts[conflict], layout.scope_starts[conflict + 1]):
+                v = layout.scopes[i]
+                if weights[v] == 0:
+                    hot[n_hot] = v
+                    n_hot += 1
+                weights[v] += 1
+            if depth == 0 or dead > _DEAD_ENDS:
+                _undo(state, 0)
+                labelling[:] = -1
+                return labelling
+            restarts = dead >= limit
+            if restarts:
+                limit, depth = 2 * limit, 1
+            depth -= 1
+            u, x, top, at = decisions[depth]
+            _undo(state, top)
+            conflict = -1
+            if not restarts:
+                _remove(state, u, x)
+                _enqueue(state, u, -1)
+                conflict = _propagate(state, supported, index)
+        chosen = -1
+        for i in range(n_hot):
+            if labelling[hot[i]] < 0 and (chosen < 0 or weights[hot[i]] > weights[chosen]):
+                chosen = hot[i]
+        while chosen < 0 and at < n:
+            u = at if forward else n - 1 - at
+            if labelling[u] < 0:
+                chosen = u
+            else:
+                at += 1
+        if chosen < 0:
+            return labelling
+        best = _best_state(layout, tables, unaries, messages, labelling, alive, chosen, buffer, index)
+        decisions[depth, 0], decisions[depth, 1] = chosen, best
+        decisions[depth, 2], decisions[depth, 3] = tops[0], at
+        depth += 1
+        for x in range(layout.cardinalities[chosen]):
+            if x != best and alive[layout.unary_starts[chosen] + x]:
+                _remove(state, chosen, x)
+        _enqueue(state, chosen, -1)
+
+
+@routine
+def _hard_factors(layout, tables):
+    """Return which factors forbid some states."""
+    hard = np.zeros(layout.table_starts.size, dtype=np.bool_)
+    for a in range(hard.size):
+        size = 1
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            size *= layout.message_starts[i + 1] - layout.message_starts[i]
+        for place in range(layout.table_starts[a], layout.table_starts[a] + size):
+            hard[a] |= tables[place] == np.inf
+    return hard
+
+
+@routine
+def _most_states(layout):
+    most = 1
+    for a in range(layout.table_starts.size):
+        first, last = layout.scope_starts[a], layout.scope_starts[a + 1]
+        most = max(most, layout.message_starts[last] - layout.message_starts[first])
+    return most
+
+
+@routine
+def _set_only_state(layout, alive, u, labelling):
+    for x in range(layout.cardinalities[u]):
+        if alive[layout.unary_starts[u] + x]:
+            labelling[u] = x
+
+
+@routine
+def _remove(state, u, x):
+    """Remove a state of a variable; the last one is its label."""
+    layout, _, alive, counts, labelling, trail, tops, _, _, _ = state
+    alive[layout.unary_starts[u] + x] = False
+    counts[u] -= 1
+    trail[tops[0], 0], trail[tops[0], 1] = u, x
+    tops[0] += 1
+    if counts[u] == 1:
+        _set_only_state(layout, alive, u, labelling)
+
+
+@routine
+def _undo(state, top):
+    """Restore the states removed since the trail had this length."""
+    layout, _, alive, counts, labelling, trail, tops, _, _, _ = state
+    while tops[0] > top:
+        tops[0] -= 1
+        u, x = trail[tops[0], 0], trail[tops[0], 1]
+        alive[layout.unary_starts[u] + x] = True
+        counts[u] += 1
+        labelling[u] = x if counts[u] == 1 else -1
+
+
+@routine
+def _enqueue(state, u, except_for):
+    """Add the hard factors of a variable to the queue."""
+    layout, _, _, _, _, _, tops, queue, queued, is_hard = state
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        a = layout.link_factors[layout.variable_links[j]]
+        if a != except_for and is_hard[a] and not queued[a]:
+            queued[a] = True
+            queue[tops[1]] = a
+            tops[1] += 1
+
+
+@routine
+def _propagate(state, supported, index):
+    """Remove states without support; return a factor that supports no state of a variable, or -1."""
+    layout, tables, alive, counts, _, _, tops, queue, queued, _ = state
+    conflict = -1
+    while tops[1] > 0:
+        tops[1] -= 1
+        a = queue[tops[1]]
+        queued[a] = False
+        if conflict >= 0:
+            continue
+        first, end = layout.scope_starts[a], layout.scope_starts[a + 1]
+        _support(layout, tables, alive, a, supported, index)
+        for i in range(first, end):
+            v, offset = layout.scopes[i], layout.message_starts[i] - layout.message_starts[first]
+            before = counts[v]
+            for x in range(layout.cardinalities[v]):
+                if alive[layout.unary_starts[v] + x] and not supported[offset + x]:
+                    _remove(state, v, x)
+            if counts[v] == 0:
+                conflict = a
+                break
+            if counts[v] < before:
+                _enqueue(state, v, a)
+    return conflict
+
+
+@routine
+def _support(layout, tables, alive, a, supported, index):
+    """Set which states of the variables of a factor are part of an entry of finite cost."""
+    first, end = layout.scope_starts[a], layout.scope_starts[a + 1]
+    starts, last = layout.message_starts, end - first - 1
+    supported[: starts[end] - starts[first]] = False
+    for p in range(last + 1):
+        index[p] = 0
+    place = layout.table_starts[a]
+    while True:
+        is_possible = tables[place] < np.inf
+        for p in range(last + 1):
+            is_possible &= alive[layout.unary_starts[layout.scopes[first + p]] + index[p]]
+        if is_possible:
+            for p in range(last + 1):
+                supported[starts[first + p] - starts[first] + index[p]] = True
+        place += 1
+        p = last
+        while p >= 0:
+            index[p] += 1
+            if index[p] < starts[first + p + 1] - starts[first + p]:
+                break
+            index[p] = 0
+            p -= 1
+        if p < 0:
+            return
+
+
+@routine
+def _best_state(layout, tables, unaries, messages, labelling, alive, u, buffer, index):
+    """Return the remaining state of least cost, given the states chosen so far."""
+    begin, k = layout.unary_starts[u], layout.cardinalities[u]
+    costs = np.zeros(k)
+    for x in range(k):
+        costs[x] = unaries[begin + x] if alive[begin + x] else np.inf
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        _marginal_given(layout, tables, messages, layout.variable_links[j], labelling, index, buffer)
+        for x in range(k):
+            costs[x] += buffer[x]
+    best = -1
+    for x in range(k):
+        if alive[begin + x] and (best < 0 or costs[x] < costs[best]):
+            best = x
+    return best
+
+
 @routine(fastmath=NUMBERS)
 def greedy(layout, tables, unaries, messages, forward, buffer, index):
     """Return the labelling in which each variable takes the best state given the states chosen before."""

@@ -381,15 +381,21 @@ class Reparametrization:
     def greedy_labelling(self, forward: bool = True) -> Array:
         """Return the labelling in which each variable takes the best state given those before it.
 
+        If there are hard constraints, states are chosen such that all of them hold, if that is easy.
+
         Parameters
         ----------
         forward : bool, default True
             Whether variables are visited in ascending order; else in descending order.
         """
-        from cutplane.graphical.sweeps.decoding import greedy
+        from cutplane.graphical.sweeps.decoding import consistent, greedy
 
         self._bring_up_to_date()
         costs = self._layout, read_only(self._tables), self._unaries, self._messages
+        if self._tables.max(initial=0.0) == np.inf:
+            labelling = consistent(*costs, forward, *scratch(self._layout))
+            if (labelling >= 0).all():
+                return labelling
         return greedy(*costs, forward, *scratch(self._layout))
 
     def _bring_up_to_date(self) -> None:
