@@ -504,6 +504,20 @@ def test_clauses_of_one_pair_are_bounded_by_their_sum():
     assert propagate(network, node, 0.0, np.inf, 5, 0.0) == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("state", [0, 1, 2])
+def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
+    rng = np.random.default_rng(3)
+    tables = [(pair, 0.1 * rng.random((3, 3))) for pair in [(0, 1), (1, 2), (0, 2), (2, 3), (1, 3)]]
+    model = GraphicalModel(np.full(4, 3), tables)
+    tree, best = Branching(model), Incumbent(model)
+    best.offer(model.brute_force()[0])  # so that the search finds none
+    tree._tree.best[:] = state
+    tree.run(best, max_nodes=1)
+    fixed = tree._tree.path[: tree._tree.at[branching._DEPTH]]
+    assert len(fixed) and (fixed[:, 1] == state).all() and (fixed[:, 2] == 1).all()
+
+
 INTERPRETED = """
 import numpy as np
 from cutplane.graphical import GraphicalModel

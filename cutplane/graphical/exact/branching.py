@@ -74,6 +74,7 @@ class Tree(NamedTuple):
     at: Array
     bounds: Array
     labelling: Array
+    best: Array
     usefulness: Array
 
 
@@ -93,7 +94,7 @@ class Branching:
 
     A dive is a depth-first search from the waiting node of the least bound. It ends after enough dead ends to
     make the path to the next node cheap in comparison; its open nodes then become waiting nodes (Allouche et
-    al. 2015, doi:10.1007/978-3-319-23219-5_2). A node is split by the cheapest state of a variable. If tables
+    al. 2015, doi:10.1007/978-3-319-23219-5_2). A node is split by a state of one variable. If tables
     of 2^18 entries suffice to eliminate all variables of a node, the node is searched for as long as
     elimination would take, and only then eliminated, so that the time is at most twice the shorter of the
     two. The search gets less time if the last searches did not suffice.
@@ -115,6 +116,7 @@ class Branching:
             at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
             bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
+            best=np.full(model.n_variables, -1),
             usefulness=np.zeros(model.n_variables),
         )
         self._waiting = [(float(model.constant), 0, 0, np.empty((0, 3), dtype=np.int64))]
@@ -294,6 +296,8 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
                 energy = energy_of(network, bounds[_CONSTANT], tree.labelling)
                 if energy < limit and energy < bounds[_LEAST]:
                     bounds[_LEAST] = energy
+                    for u in range(tree.best.shape[0]):
+                        tree.best[u] = tree.labelling[u]
                     return _FOUND
                 at[_NODES] += 1
                 if not is_leaf:
@@ -332,14 +336,18 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
 
 @routine(allocates=False)
 def _branch(network, node, tree, bound):
-    """Fix a variable to its cheapest state, and add an open node without this state."""
+    """Fix a variable, and add an open node without this state.
+
+    The state is the one in the best labelling so far, because better ones often lie near it (Demirovic et al.
+    2018, doi:10.1007/978-3-319-98334-9_7); otherwise the cheapest one.
+    """
     at = tree.at
     u = branching_variable(network, node, tree.usefulness)
     begin = network.block_starts[u]
     state, least, second = -1, np.inf, np.inf
     for i in range(node.counts[u]):
         x = node.alive[begin + i]
-        cost = node.values[begin + x]
+        cost = -1.0 if x == tree.best[u] else node.values[begin + x]
         if cost < least or state < 0:
             state, least, second = x, cost, least
         elif cost < second:
