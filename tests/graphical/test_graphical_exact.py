@@ -508,8 +508,8 @@ def test_clauses_of_one_pair_are_bounded_by_their_sum():
 @pytest.mark.parametrize("state", [0, 1, 2])
 def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
     rng = np.random.default_rng(3)
-    tables = [(pair, 0.1 * rng.random((3, 3))) for pair in [(0, 1), (1, 2), (0, 2), (2, 3), (1, 3)]]
-    model = GraphicalModel(np.full(4, 3), tables)
+    tables = [((u, v), rng.random((3, 3))) for v in range(8) for u in range(v)]
+    model = GraphicalModel(np.full(8, 3), tables)
     tree, best = Branching(model), Incumbent(model)
     best.offer(model.brute_force()[0])  # so that the search finds none
     tree._tree.best[:] = state
