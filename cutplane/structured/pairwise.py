@@ -31,6 +31,8 @@ _SMALL = 1000
 of the time."""
 _CLOSED = 1e-9
 """Relative gap of an exact labelling that is accepted, because `map` cannot prove a smaller one."""
+_MOST = 0.9
+"""Least share of the largest violation in a block step, because steps converge with a relative error."""
 _KEPT = 2**27
 """Largest number of floats in the results from which `map` starts again, because they take a gibibyte."""
 _PER_LINK = 10
@@ -155,10 +157,17 @@ class PairwiseRisk(Shares, ExampleSum):
         return found, bounds, total
 
     def decode(self, w: Array, i: int) -> Array:
+        """Return the best labelling of graph i; if `map` decodes, one with most of the largest violation."""
         unaries, pairs = self._augmented(w, i, i + 1)
-        if offers(self, Capability.ON_DEMAND):
-            return self._bounded(unaries, pairs, i, i + 1, 0.0, 1.0)[0]
-        return self.labellings(unaries, pairs, i, i + 1)
+        if not offers(self, Capability.ON_DEMAND):
+            return self.labellings(unaries, pairs, i, i + 1)
+        accuracy = math.inf
+        while True:
+            found, (bound,), _ = self._bounded(unaries, pairs, i, i + 1, accuracy, 1.0)
+            (violation,), (truth,) = self._violations(unaries, pairs, found, i, i + 1)
+            if accuracy == 0.0 or violation >= _MOST * (bound - truth):
+                return found
+            accuracy = 0.5 * (1.0 - _MOST) * max(bound - truth, 0.0) if accuracy == math.inf else 0.0
 
     def piece(self, i: int, y: Array) -> tuple[Factors, float]:
         factors = self.weights[i : i + 1]
