@@ -195,3 +195,25 @@ def test_latin_squares_are_proven_by_cliques():
     solution = solved(GraphicalModel([n] * (n * n), factors))
     assert solution.status is Status.OPTIMAL
     assert solution.bound == pytest.approx(solution.rounding.energy, rel=1e-8)
+
+
+def exclusions(rng, n, k, density, hard):
+    """Random unary costs, and pairs of variables that exclude random pairs of states at no cost."""
+    factors = [((u,), rng.normal(size=k)) for u in range(n)]
+    pairs = random_pairs(rng, n, density)
+    factors += [(pair, np.where(rng.random((k, k)) < hard, math.inf, 0.0)) for pair in pairs]
+    return GraphicalModel([k] * n, factors)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(6))
+def test_cliques_replace_tables_of_pairs_without_costs(seed, k):
+    model = exclusions(np.random.default_rng(seed), 6, k, 0.6, 0.15 * (1 + seed % 3))
+    _, optimum = model.brute_force()
+    tight, plain = solved(model), MarginalProgramme(model, False)
+    for _ in plain.steps():
+        pass
+    assert plain.bound - 1e-7 <= tight.bound <= optimum + 1e-7
+    assert tight.bound < math.inf or tight.status is Status.INFEASIBLE
+    if k > 2:
+        assert tight.relaxation.dim == model.unaries.size

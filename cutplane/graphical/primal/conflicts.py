@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import FactorArrays
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpaces
 
@@ -96,7 +97,7 @@ class Conflicts:
 
         cliques = sparse.csr_array(sparse.vstack([self._violated, self._cliques(p)]))
         cliques = cliques[np.flatnonzero(cliques @ p > _TOL)]
-        likely = np.flatnonzero(p > _TOL)
+        likely = np.flatnonzero((p > _TOL) & (p < 1.0 - _TOL))
         likely = likely[np.argsort(-p[likely], kind="stable")]
         n, inside = cliques.shape[0], cliques[:, likely].tocoo()
         size = n + likely.size
@@ -190,6 +191,31 @@ def forbidden_pairs(model: FactorGraph) -> Array:
         states = np.array(list(combinations(range(count), 2)), dtype=np.int64).reshape(-1, 2)
         parts.append((first[:, None, None] + states).reshape(-1, 2))
     return np.concatenate(parts)
+
+
+def without_exclusions(model: FactorGraph) -> FactorGraph:
+    """Return the model without the factors of pairs whose finite costs are all zero.
+
+    Cliques of the pairs that they exclude replace them. For two variables, this is Hall's theorem: marginals
+    have a joint table without forbidden entries if the inequalities of cliques hold.
+    """
+    nonzero = np.cumsum(np.append(0, np.isfinite(model.tables) & (model.tables != 0.0)))
+    costs = nonzero[model.table_starts + model.table_sizes] - nonzero[model.table_starts]
+    kept = np.flatnonzero((costs > 0) | (model.arities > 2))
+    arities = model.arities[kept]
+    links = np.repeat(model.scope_starts[kept], arities)
+    places = np.arange(arities.sum()) - np.repeat(np.cumsum(arities) - arities, arities)
+    factors = FactorArrays(
+        unaries=model.unaries,
+        scope_starts=np.concatenate([[0], np.cumsum(arities)]),
+        scopes=model.scopes[links + places],
+        table_starts=model.table_starts[kept],
+        tables=model.tables,
+        constant=model.constant,
+    )
+    reduced = FactorGraph.__new__(FactorGraph)
+    reduced._set_data(model.cardinalities, factors)
+    return reduced
 
 
 def _has_forbidden_tuples(model: FactorGraph) -> Array:

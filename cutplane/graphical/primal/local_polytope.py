@@ -40,6 +40,8 @@ class LocalPolytope(FeasibleSet):
     clusters : iterable of sequences of int
         Sets of at least three variables. Their joint marginals are added, and have to agree with the
         marginals of all their pairs; missing pairs are added too.
+    conflicts : Conflicts, optional
+        States that exclude each other, by default those of the factors.
 
     Attributes
     ----------
@@ -85,7 +87,15 @@ class LocalPolytope(FeasibleSet):
     bounded = True
     rounding = 0.0
 
-    def __init__(self, model: FactorGraph, clusters: Iterable[Sequence[int]] = ()):
+    def __init__(
+        self,
+        model: FactorGraph,
+        clusters: Iterable[Sequence[int]] = (),
+        *,
+        conflicts: Conflicts | None = None,
+    ):
+        if conflicts is not None:
+            self.conflicts = conflicts
         scopes = sorted({_checked(model, cluster) for cluster in clusters})
         self.model, pairs = _extended(model, scopes)
         ends = np.cumsum(self.model.table_sizes)

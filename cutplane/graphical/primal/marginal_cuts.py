@@ -90,7 +90,7 @@ class CycleInequalities(FeasibleSet):
 
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
-        for half_spaces in self._found(x) if not self._is_labelling(x) else ():
+        for half_spaces in self._found(x):
             if len(half_spaces) or clock() > self._deadline:
                 return half_spaces
         return HalfSpaces(np.empty((0, x.size)), np.empty(0))
@@ -102,6 +102,8 @@ class CycleInequalities(FeasibleSet):
         excludes = self._local_cuts and len(conflicts) > 0
         if excludes:
             yield literals.pull_back(*conflicts.cliques(literals(x)))
+        if self._is_labelling(x):
+            return
         graph, differ = relaxation.projection
         cycles = separate_odd_cycles(graph, differ(x), tol=self._tol)
         found = differ.pull_back(*cycles.rows(graph.n_edges))
@@ -114,7 +116,7 @@ class CycleInequalities(FeasibleSet):
             yield differ.pull_back(*separate_local_cuts(graph, differ(x)))
 
     def _is_labelling(self, x: Array) -> bool:
-        """Return whether x is a labelling, because it then satisfies all inequalities."""
+        """Return whether x is a labelling, because it then satisfies all others but those of conflicts."""
         relaxation, integral = self.relaxation, ((x == 0.0) | (x == 1.0)).all()
         return bool(integral) and np.array_equal(x, relaxation.embed(relaxation.read(x)))
 

@@ -13,6 +13,7 @@ from cutplane.engine.bundle import Bundle
 from cutplane.engine.history import State
 from cutplane.exceptions import BackendError
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.primal.conflicts import Conflicts, forbidden_pairs, without_exclusions
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import Rounding
@@ -59,7 +60,7 @@ class MarginalProgramme:
     ):
         self.deadline = deadline
         compact = model.is_binary and model.is_pairwise and tighten
-        self.relaxation = Disagreements(model) if compact else LocalPolytope(model)
+        self.relaxation = Disagreements(model) if compact else _marginals(model, tighten)
         self.rounding = Rounding(model, self.relaxation)
         self.rounding.offer(labelling)
         self.tighten = tighten
@@ -176,6 +177,14 @@ class _NoRise(StoppingRule):
         if len(self.bounds) <= _PATIENCE or self.bounds[-1] - self.bounds[-1 - _PATIENCE] > self.least:
             return None
         return Stop(Status.STALLED, f"{_PATIENCE} rounds of cuts did not raise the bound")
+
+
+def _marginals(model: FactorGraph, tighten: bool) -> LocalPolytope:
+    """Return the local polytope; if it is tightened, without factors that cliques describe."""
+    if not tighten:
+        return LocalPolytope(model)
+    conflicts = Conflicts(model.unaries.size, forbidden_pairs(model))
+    return LocalPolytope(without_exclusions(model), conflicts=conflicts)
 
 
 def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
