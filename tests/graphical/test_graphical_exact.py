@@ -316,7 +316,7 @@ def test_a_node_has_the_energies_of_the_model_and_is_undone(seed, hard, steps):
         )
         if not kept and node.counts[u] == 1:
             continue
-        restrict(network, node, u, state, kept)
+        restrict(network, node, u, state, state, kept)
         new = propagate(network, node, bound, np.inf, 3, 0.0)
         assert new >= bound - 1e-12
         bound = new
@@ -449,7 +449,7 @@ def test_passes_at_a_node_reach_the_bound_of_sweeps(seed):
     model = GraphicalModel(np.full(n, 2), [(c, clause(s)) for c, s in zip(clauses, states, strict=True)])
     network, node = root(model)
     for u in range(fixed):
-        restrict(network, node, u, 0, True)
+        restrict(network, node, u, 0, 0, True)
     bound = propagate(network, node, 0.0, np.inf, 200, -1.0)
     rest, constant = [], 0.0
     for scope, false in zip(clauses, states, strict=True):
@@ -476,7 +476,7 @@ def test_the_bound_of_a_node_is_below_the_least_energy_that_it_leaves(seed):
             evidence[u] = int(rng.integers(2))
             if node.counts[u] < 2 and node.alive[network.block_starts[u]] != evidence[u]:
                 break
-            restrict(network, node, u, evidence[u], True)
+            restrict(network, node, u, evidence[u], evidence[u], True)
             node.tops[2] += 1
             bound = propagate(network, node, model.constant, np.inf, 3, 0.0)
             least = model.condition(evidence).brute_force()[1]
@@ -500,8 +500,21 @@ def test_clauses_of_one_pair_are_bounded_by_their_sum():
         factors.append(((0, 1, z), table))
     network, node = root(GraphicalModel(np.full(6, 2), factors))
     for z in range(2, 6):
-        restrict(network, node, z, 0, True)
+        restrict(network, node, z, 0, 0, True)
     assert propagate(network, node, 0.0, np.inf, 5, 0.0) == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("seed", range(6))
+def test_many_states_are_halved(seed):
+    rng = np.random.default_rng(seed)
+    pairs = [(u, v) for v in range(5) for u in range(v)]
+    states = np.array([11, 12, 13, 2, 23])
+    model = GraphicalModel(states, [(pair, rng.random(states[[*pair]])) for pair in pairs])
+    best, tree = Incumbent(model), Branching(model)
+    tree.run(best)
+    assert tree.finished and best.energy == pytest.approx(model.brute_force()[1])
+    assert (tree._tree.path[:4, 1] < tree._tree.path[:4, 2]).any()
 
 
 @pytest.mark.usefixtures("no_elimination")
@@ -515,7 +528,7 @@ def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
     tree._tree.best[:] = state
     tree.run(best, max_nodes=1)
     fixed = tree._tree.path[: tree._tree.at[branching._DEPTH]]
-    assert len(fixed) and (fixed[:, 1] == state).all() and (fixed[:, 2] == 1).all()
+    assert len(fixed) and (fixed == [[u, state, state, 1] for u in fixed[:, 0]]).all()
 
 
 INTERPRETED = """

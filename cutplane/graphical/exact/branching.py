@@ -35,6 +35,9 @@ _ENTRY, _OVERHEAD = 0.1, 1e3
 because these take about 2 ns, 20 us and 20 ns."""
 _VISIT = 0.5
 """Cost of a node per variable, in table entries, because several loops pass over all variables."""
+_WIDE = 10
+"""States above which a variable is not fixed but its states are halved, because without one of many states a
+node is nearly the same."""
 _SLICE = 0.01
 """Seconds of one call of the compiled search, because time limits and Ctrl-C wait for its end."""
 _MOST_WAITING = 1e7
@@ -61,11 +64,12 @@ class Incumbent(Protocol):
 class Tree(NamedTuple):
     """The path of decisions to the present node, and the open nodes that branch off from it.
 
-    Decision i fixes ``path[i, 0]`` to the state ``path[i, 1]``, or removes that state if ``path[i, 2]`` is 0.
-    Open node i has the first ``open[i, 1]`` decisions of the path, then removes the state ``open[i, 3]`` of
-    ``open[i, 2]``; the trail is undone to ``open[i, 0]``. The bound of its parent is ``open_bounds[i, 0]``,
-    and the bound of the open node is ``open_bounds[i, 1]``. `at` and `bounds` contain counters and bounds, at
-    positions that are constants of the module.
+    Decision i keeps the states of ``path[i, 0]`` from ``path[i, 1]`` to ``path[i, 2]``, or removes them if
+    ``path[i, 3]`` is 0. Open node i has the first ``open[i, 1]`` decisions of the path, then removes the
+    states of ``open[i, 2]`` from ``open[i, 3]`` to ``open[i, 4]``; the trail is undone to ``open[i, 0]``. The
+    bound of its parent is ``open_bounds[i, 0]``, and the bound of the open node is ``open_bounds[i, 1]``.
+    `best` is the best labelling found in the tree, -1 before. `at` and `bounds` contain counters and bounds,
+    at positions that are constants of the module.
     """
 
     path: Array
@@ -110,8 +114,8 @@ class Branching:
         self._cliques, self._order = _elimination(model, self._node.counts, deadline)
         most = model.unaries.size + 1
         self._tree = Tree(
-            path=np.empty((most, 3), dtype=np.int64),
-            open=np.empty((most, 4), dtype=np.int64),
+            path=np.empty((most, 4), dtype=np.int64),
+            open=np.empty((most, 5), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
             at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
             bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf, 1.0]),
@@ -119,7 +123,7 @@ class Branching:
             best=np.full(model.n_variables, -1),
             usefulness=np.zeros(model.n_variables),
         )
-        self._waiting = [(float(model.constant), 0, 0, np.empty((0, 3), dtype=np.int64))]
+        self._waiting = [(float(model.constant), 0, 0, np.empty((0, 4), dtype=np.int64))]
         self._numbers = count(1)
         self._root_bound, self._root_limit, self._root_passes = model.constant, np.nan, 0
         self._is_diving = self._is_closed = False
@@ -189,8 +193,8 @@ class Branching:
         """Turn the open nodes of a dive into waiting nodes, and adapt the length of the next dive."""
         tree = self._tree
         for i in range(tree.at[_OPEN]):
-            _, depth, u, state = tree.open[i]
-            decisions = np.concatenate([tree.path[:depth], [[u, state, 0]]])
+            _, depth, *removed = tree.open[i]
+            decisions = np.concatenate([tree.path[:depth], [[*removed, 0]]])
             waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
             heapq.heappush(self._waiting, waiting)
         if self._replayed > 0.1 * self._node.work[0] and tree.at[_BACKTRACKS] >= self._dead_ends:
@@ -219,8 +223,8 @@ class Branching:
         if not self._waiting or max(self._waiting[0][0], self._root_bound) >= limit:
             return False
         bound, _, _, decisions = heapq.heappop(self._waiting)
-        for u, state, kept in decisions.tolist():
-            restrict(self._network, node, u, state, kept == 1)
+        for u, low, high, kept in decisions.tolist():
+            restrict(self._network, node, u, low, high, kept == 1)
         tree.path[: len(decisions)] = decisions
         tree.at[[_OPEN, _DEPTH, _BACKTRACKS, _MARK]] = 0, len(decisions), 0, -1
         before = node.work[0]
@@ -326,41 +330,48 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
         if at[_OPEN] == 0 or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
             return _ENDED
         at[_OPEN] -= 1
-        top, depth, u, state = tree.open[at[_OPEN]]
+        top, depth, u, low, high = tree.open[at[_OPEN]]
         undo(network, node, top)
-        restrict(network, node, u, state, False)
-        tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 0
+        restrict(network, node, u, low, high, False)
+        tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2], tree.path[depth, 3] = u, low, high, 0
         at[_DEPTH] = depth + 1
         bounds[_HERE], bounds[_EXPECTED] = tree.open_bounds[at[_OPEN], 0], tree.open_bounds[at[_OPEN], 1]
 
 
 @routine(allocates=False)
 def _branch(network, node, tree, bound):
-    """Fix a variable, and add an open node without this state.
+    """Fix a variable or halve its states, and add an open node with the other states.
 
-    The state is the one in the best labelling so far, because better ones often lie near it (Demirovic et al.
-    2018, doi:10.1007/978-3-319-98334-9_7); otherwise the cheapest one.
+    The first node has the state in the best labelling so far, because better ones often lie near it
+    (Demirovic et al. 2018, doi:10.1007/978-3-319-98334-9_7); if it was removed, the cheapest state.
     """
     at = tree.at
     u = branching_variable(network, node, tree.usefulness)
-    begin = network.block_starts[u]
-    state, least, second = -1, np.inf, np.inf
-    for i in range(node.counts[u]):
+    begin, count = network.block_starts[u], node.counts[u]
+    place, least = 0, np.inf
+    for i in range(count):
         x = node.alive[begin + i]
         cost = -1.0 if x == tree.best[u] else node.values[begin + x]
-        if cost < least or state < 0:
-            state, least, second = x, cost, least
-        elif cost < second:
-            second = cost
+        if cost < least:
+            place, least = i, cost
+    first, last = place, place
+    if count > _WIDE:
+        first, last = (0, count // 2 - 1) if place < count // 2 else (count // 2, count - 1)
+    second = np.inf
+    for i in range(count):
+        if i < first or i > last:
+            second = min(second, node.values[begin + node.alive[begin + i]])
+    low, high = node.alive[begin + first], node.alive[begin + last]
     i, depth, expected = at[_OPEN], at[_DEPTH], max(tree.bounds[_EXPECTED], bound)
-    tree.open[i, 0], tree.open[i, 1], tree.open[i, 2], tree.open[i, 3] = node.tops[1], depth, u, state
+    tree.open[i, 0], tree.open[i, 1], tree.open[i, 2] = node.tops[1], depth, u
+    tree.open[i, 3], tree.open[i, 4] = low, high
     tree.open_bounds[i, 0], tree.open_bounds[i, 1] = bound, max(bound + second, expected)
     at[_OPEN] += 1
-    tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2] = u, state, 1
+    tree.path[depth, 0], tree.path[depth, 1], tree.path[depth, 2], tree.path[depth, 3] = u, low, high, 1
     at[_DEPTH] += 1
     at[_DEEPEST] = max(at[_DEEPEST], at[_DEPTH])
     node.tops[2] += 1
-    restrict(network, node, u, state, True)
+    restrict(network, node, u, low, high, True)
     tree.bounds[_HERE], tree.bounds[_EXPECTED] = bound, expected
 
 

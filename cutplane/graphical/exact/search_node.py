@@ -259,14 +259,14 @@ def undo(network, node, top):
 
 
 @routine(allocates=False)
-def restrict(network, node, u, state, kept):
-    """Fix u to a state, or remove that state."""
+def restrict(network, node, u, low, high, kept):
+    """Keep the states of u from `low` to `high`, or remove them."""
     save(u, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
     begin = network.block_starts[u]
     count = 0
     for i in range(node.counts[u]):
         x = node.alive[begin + i]
-        if (x == state) == kept:
+        if (low <= x <= high) == kept:
             node.alive[begin + count] = x
             count += 1
         else:
