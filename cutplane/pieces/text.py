@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -74,18 +75,19 @@ def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, st
     return name, _decoded(name, data, "utf-8", errors)
 
 
-def write_text(text: str, path_or_file: PathOrFile) -> None:
-    """Write a text to a path, compressed if it ends with ``.gz``, or to a file open for text or for bytes."""
+def write_text(parts: Iterable[str], path_or_file: PathOrFile) -> None:
+    """Write parts of a text to a path, compressed if it ends with ``.gz``, or to a file for text or bytes."""
     if isinstance(path_or_file, str | os.PathLike):
-        data = text.encode()
-        Path(path_or_file).write_bytes(
-            gzip.compress(data) if os.fspath(path_or_file).endswith(".gz") else data
-        )
+        is_zipped = os.fspath(path_or_file).endswith(".gz")
+        with gzip.open(path_or_file, "wb") if is_zipped else open(path_or_file, "wb") as file:
+            for part in parts:
+                file.write(part.encode())
         return
-    try:
-        path_or_file.write(text)
-    except TypeError:
-        path_or_file.write(text.encode())
+    for part in parts:
+        try:
+            path_or_file.write(part)
+        except TypeError:
+            path_or_file.write(part.encode())
 
 
 def _decoded(name: str, data: bytes, encoding: str, errors: str = "strict") -> str:

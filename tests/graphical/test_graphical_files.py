@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.files.cfn import write_cfn
 from cutplane.graphical.files.uai import read_uai, write_uai
-from cutplane.graphical.files.wcsp import read_wcsp
+from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.model import GraphicalModel
 
 INF = math.inf
@@ -371,6 +372,19 @@ def test_cost_functions_read_at_once_are_those_read_one_by_one(seed, monkeypatch
     if not seed:
         x = rng.integers(0, sizes)
         assert len(found[0]) == 6 and model.energy(x) == wcsp_energy(text, x)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_files_written_in_blocks_are_those_written_at_once(seed, monkeypatch):
+    model, texts = random_model(np.random.default_rng(seed), n=8, hard=0.2), []
+    for block in (2**18, 5):
+        monkeypatch.setattr("cutplane.graphical.files.builder._BLOCK", block)
+        file = io.StringIO()
+        write_uai(model, file)
+        write_wcsp(model, file)
+        write_cfn(model, file)
+        texts.append(file.getvalue())
+    assert texts[0] == texts[1]
 
 
 EVIDENCE_ERRORS = [

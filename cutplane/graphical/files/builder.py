@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from cutplane.graphical.factors import entries_of, starts_of
+from cutplane.graphical.factors import entries_of, places_of, starts_of
 from cutplane.graphical.files.tokens import MAX_ENTRIES, are_scopes
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.validation import Array
 
 SPARSE = 4
 """Fewest variables of a table that may become an automaton, because smaller tables are rarely sparse."""
+
+
+_BLOCK = 2**18
+"""Table entries that are written at a time, because their words take some 30 MB."""
 
 
 class Automaton(NamedTuple):
@@ -246,11 +251,40 @@ def _product(tables: Sequence[Array]) -> Array:
     return product
 
 
-def factors_of(model: GraphicalModel) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Yield the variables and the table of each factor, and of each variable whose costs are not all 0."""
-    for u in range(model.n_variables):
-        if model.unary(u).any():
-            yield (u,), model.unary(u)
-    for a in range(model.n_factors):
-        factor = model.factor(a)
-        yield factor.variables, factor.table
+class FactorBlock(NamedTuple):
+    """Some factors of a model: the variables, the table and the starts of the tables of each in `costs`."""
+
+    scopes: list[list[int]]
+    costs: Array
+    starts: Array
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """Where each table begins and ends."""
+        return list(pairwise([*self.starts.tolist(), self.costs.size]))
+
+    def table(self, i: int) -> Array:
+        """Return the flat table of a factor."""
+        return self.costs[slice(*self.ends[i])]
+
+
+def blocks_of(model: GraphicalModel) -> Iterator[FactorBlock]:
+    """Yield the variables whose costs are not all 0, and the factors, some at a time."""
+    used = np.flatnonzero(
+        np.bincount(np.repeat(np.arange(model.n_variables), model.cardinalities), model.unaries != 0.0)
+    )
+    arities = np.concatenate([np.ones(used.size, dtype=np.int64), model.arities])
+    scopes = np.concatenate([used, model.scopes]).tolist()
+    sizes = np.concatenate([model.cardinalities[used], model.table_sizes])
+    is_unary = np.arange(sizes.size) < used.size
+    places = np.concatenate([model.unary_starts[used], model.table_starts])
+    scope_starts = starts_of(arities).tolist()
+    for block in np.split(np.arange(sizes.size), np.flatnonzero(np.diff(np.cumsum(sizes) // _BLOCK)) + 1):
+        single = block[is_unary[block]], block[~is_unary[block]]
+        costs = [
+            values[places_of(places[part], sizes[part])]
+            for values, part in zip((model.unaries, model.tables), single, strict=True)
+        ]
+        lists = [scopes[scope_starts[a] : scope_starts[a + 1]] for a in block.tolist()]
+        if lists:
+            yield FactorBlock(lists, np.concatenate(costs), starts_of(sizes[block])[:-1])

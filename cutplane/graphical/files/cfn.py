@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.builder import ModelBuilder, factors_of
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, blocks_of
 from cutplane.graphical.files.global_functions import FunctionRequest, add_function
 from cutplane.graphical.files.tokens import MAX_ENTRIES
 from cutplane.graphical.model import GraphicalModel
@@ -441,27 +442,39 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
     digits = as_count("precision", precision, low=0)
     if digits > 15:
         raise InvalidInputError(f"precision must be at most 15, got {precision}.")
-    factors = [((), np.array(model.constant)), *factors_of(model)]
-    factors = [(scope, np.round(table, digits)) for scope, table in factors]
-    finite = [table[np.isfinite(table)] for _, table in factors]
-    lows = [float(costs.min(initial=math.inf)) for costs in finite if costs.size]
-    bound = 1.0 + sum(float(costs.max()) for costs in finite if costs.size)
+
+    def blocks() -> Iterator[FactorBlock]:
+        yield FactorBlock([[]], np.round([model.constant], digits), np.zeros(1, dtype=np.int64))
+        for block in blocks_of(model):
+            yield block._replace(costs=np.round(block.costs, digits))
+
+    lows, highs = [], [1.0]
+    for block in blocks():
+        finite = np.isfinite(block.costs)
+        has_finite = np.logical_or.reduceat(finite, block.starts)
+        low, high = (
+            extreme.reduceat(np.where(finite, block.costs, other), block.starts)[has_finite]
+            for extreme, other in ((np.minimum, np.inf), (np.maximum, -np.inf))
+        )
+        lows += low.tolist()
+        highs += high.tolist()
+    bound = math.fsum(highs)
     forbidden = 1.0 + bound + max(0.0, max(lows, default=0.0) - sum(lows))  # explained in `read_cfn`
 
-    def written(cost: float) -> str:
-        return f"{min(cost, forbidden):.{digits}f}"
+    def parts() -> Iterator[str]:
+        variables = ", ".join([f'"x{u}": {k}' for u, k in enumerate(model.cardinalities.tolist())])
+        yield f'{{"problem": {{"name": "model", "mustbe": "<{min(bound, forbidden):.{digits}f}"}},\n'
+        yield f' "variables": {{{variables}}},\n "functions": {{\n'
+        numbers, separator = count(), ""
+        for block in blocks():
+            words = [f"{cost:.{digits}f}" for cost in np.minimum(block.costs, forbidden).tolist()]
+            functions = []
+            for scope, (begin, end) in zip(block.scopes, block.ends, strict=True):
+                names = ", ".join([f'"x{u}"' for u in scope])
+                costs = ", ".join(words[begin:end])
+                functions.append(f'  "f{next(numbers)}": {{"scope": [{names}], "costs": [{costs}]}}')
+            yield separator + ",\n".join(functions)
+            separator = ",\n"
+        yield "\n }}\n"
 
-    variables = ", ".join(f'"x{u}": {k}' for u, k in enumerate(model.cardinalities.tolist()))
-    functions = []
-    for i, (scope, table) in enumerate(factors):
-        names = ", ".join(f'"x{u}"' for u in scope)
-        costs = ", ".join(map(written, np.ravel(table).tolist()))
-        functions.append(f'  "f{i}": {{"scope": [{names}], "costs": [{costs}]}}')
-    lines = [
-        f'{{"problem": {{"name": "model", "mustbe": "<{written(bound)}"}},',
-        f' "variables": {{{variables}}},',
-        ' "functions": {',
-        ",\n".join(functions),
-        " }}",
-    ]
-    write_text("\n".join(lines) + "\n", path_or_file)
+    write_text(parts(), path_or_file)

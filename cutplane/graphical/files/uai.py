@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import entries_of
-from cutplane.graphical.files.builder import ModelBuilder, factors_of
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, blocks_of
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
@@ -245,34 +245,39 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
     >>> round(read_uai(io.StringIO(file.getvalue())).energy([1]), 9)
     6200.0
     """
-    scopes, tables, shifts = [], [], [model.constant]
-    for scope, table in factors_of(model):
-        shift = _shift(scope, table)
-        scopes.append(scope)
-        tables.append(np.exp(shift - np.ravel(table)))
-        shifts.append(shift)
-    flat = np.zeros(1) if model.constant == math.inf else _constants(sum(shifts))
-    scope = (int(model.cardinalities.argmin()),) if model.n_variables else ()
+    shifts = [_shifts(block) for block in blocks_of(model)]
+    total = math.fsum([model.constant, *(shift for block in shifts for shift in block.tolist())])
+    flat = np.zeros(1) if model.constant == math.inf else _constants(total)
+    scope = [int(model.cardinalities.argmin())] if model.n_variables else []
     size = int(model.cardinalities[scope[0]]) if scope else 1
-    scopes += [scope] * flat.size
-    tables += [np.full(size, potential) for potential in flat]
-    lines = [
-        "MARKOV",
-        f"{model.n_variables}",
-        " ".join(map(str, model.cardinalities.tolist())),
-        f"{len(scopes)}",
-    ]
-    lines += [" ".join(map(str, (len(scope), *scope))) for scope in scopes]
-    lines += [""]
-    lines += [f"{table.size}\n{' '.join(map(repr, table.tolist()))}" for table in tables]
-    write_text("\n".join(lines) + "\n", path_or_file)
+
+    def parts() -> Iterator[str]:
+        count = sum(block.size for block in shifts) + flat.size
+        cardinalities = " ".join(map(str, model.cardinalities.tolist()))
+        yield f"MARKOV\n{model.n_variables}\n{cardinalities}\n{count}\n"
+        for scopes in (*(block.scopes for block in blocks_of(model)), [scope] * flat.size):
+            yield "".join([f"{' '.join(map(str, (len(one), *one)))}\n" for one in scopes])
+        yield "\n"
+        for block, shift in zip(blocks_of(model), shifts, strict=True):
+            sizes = np.diff(np.append(block.starts, block.costs.size))
+            words = list(map(repr, np.exp(np.repeat(shift, sizes) - block.costs).tolist()))
+            yield "".join([f"{end - begin}\n{' '.join(words[begin:end])}\n" for begin, end in block.ends])
+        yield "".join([f"{size}\n{' '.join([repr(one)] * size)}\n" for one in flat.tolist()])
+
+    write_text(parts(), path_or_file)
+
+
+def _shifts(block: FactorBlock) -> Array:
+    """Return numbers to subtract from the energies of each factor, so that their exponentials are floats."""
+    sizes = np.abs(np.where(np.isfinite(block.costs), block.costs, 0.0))
+    shifts = np.zeros(block.starts.size)
+    for i in np.flatnonzero(np.maximum.reduceat(sizes, block.starts) > _LIMIT).tolist():
+        shifts[i] = _shift(tuple(block.scopes[i]), block.table(i))
+    return shifts
 
 
 def _shift(scope: tuple[int, ...], table: Array) -> float:
-    """Return a number to subtract from the energies so that their exponentials are floats."""
     finite = table[np.isfinite(table)]
-    if not finite.size or np.abs(finite).max() <= _LIMIT:
-        return 0.0
     low, high = float(finite.min()), float(finite.max())
     if high - low > 2.0 * _LIMIT:
         raise InvalidInputError(

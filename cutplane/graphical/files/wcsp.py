@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import places_of, starts_of
-from cutplane.graphical.files.builder import SPARSE, ModelBuilder, factors_of
+from cutplane.graphical.files.builder import SPARSE, FactorBlock, ModelBuilder, blocks_of
 from cutplane.graphical.files.global_functions import FunctionRequest, add_function
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
@@ -311,28 +311,44 @@ def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int =
     digits = as_count("precision", precision, low=0)
     if digits > 15:
         raise InvalidInputError(f"precision must be at most 15, got {precision}.")
-    offset, most, tables = model.constant, 1.0, []
-    for scope, table in factors_of(model):
-        least = float(table.min())
-        offset += least
-        table = np.rint((table - least) * 10.0**digits) if least < math.inf else table
-        most += float(table.max(initial=0.0, where=np.isfinite(table)))
-        tables.append((scope, table))
-    if offset == math.inf:
-        tables, offset = [((), np.array(math.inf))], 0.0
+    least = [np.minimum.reduceat(block.costs, block.starts) for block in blocks_of(model)]
+    offset = math.fsum([model.constant, *(low for part in least for low in part.tolist())])
+    is_infinite = offset == math.inf
+
+    def blocks() -> Iterator[tuple[FactorBlock, Array]]:
+        """Yield blocks, and their costs as floats without a fraction."""
+        for block, low in zip(() if is_infinite else blocks_of(model), least, strict=not is_infinite):
+            above = block.costs - np.repeat(low, np.diff(np.append(block.starts, block.costs.size)))
+            yield block, np.rint(above * 10.0**digits)
+
+    most = 1.0
+    for block, costs in blocks():
+        most += float(np.maximum.reduceat(np.where(np.isfinite(costs), costs, 0.0), block.starts).sum())
     if most >= 2.0**62:
         raise InvalidInputError(
             f"The costs of the model sum to {most:.3g}, which is too large for a WCSP file; reduce precision."
         )
-    bound = int(most) + 1
-    lines = [
-        f"model {model.n_variables} {model.cardinalities.max(initial=0)} {len(tables)} {bound}",
-        " ".join(map(str, model.cardinalities.tolist())),
-    ]
-    for scope, table in tables:
-        kept = np.argwhere(table != 0.0).tolist() if scope else []
-        default = 0 if scope else min(float(table), bound)
-        lines.append(" ".join(map(str, [len(scope), *scope, int(default), len(kept)])))
-        lines += [" ".join(map(str, [*key, int(min(table[tuple(key)], bound))])) for key in kept]
-    write_text("\n".join(lines) + "\n", path_or_file)
-    return offset
+    bound, sizes = int(most) + 1, model.cardinalities.tolist()
+
+    def parts() -> Iterator[str]:
+        count = 1 if is_infinite else sum(low.size for low in least)
+        yield f"model {len(sizes)} {max(sizes, default=0)} {count} {bound}\n{' '.join(map(str, sizes))}\n"
+        if is_infinite:
+            yield f"0 {bound} 0\n"
+        states: dict[tuple[int, ...], list[str]] = {}
+        for block, costs in blocks():
+            whole = np.where(np.isfinite(costs), costs, 0.0).astype(np.int64)
+            whole[np.isinf(costs)] = bound
+            lines, words = [], whole.tolist()
+            for scope, (begin, end) in zip(block.scopes, block.ends, strict=True):
+                shape = tuple([sizes[u] for u in scope])
+                if shape not in states:
+                    states[shape] = [" ".join(map(str, key)) for key in np.ndindex(shape)]
+                kept = [
+                    f"{key} {cost}" for key, cost in zip(states[shape], words[begin:end], strict=True) if cost
+                ]
+                lines += [f"{len(scope)} {' '.join(map(str, scope))} 0 {len(kept)}", *kept]
+            yield "\n".join(lines) + "\n"
+
+    write_text(parts(), path_or_file)
+    return 0.0 if is_infinite else offset
