@@ -430,7 +430,8 @@ costs have ratios up to 40."""
 
 def finite_sizes(*costs: Array) -> Array:
     """Return the absolute values of the finite nonzero costs."""
-    sizes = np.abs(np.concatenate(costs))
+    sizes = np.concatenate(costs)
+    np.abs(sizes, out=sizes)
     return sizes[(sizes > 0.0) & (sizes < np.inf)]
 
 
