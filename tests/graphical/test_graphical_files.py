@@ -488,3 +488,9 @@ def test_evidence_may_be_of_numpy_integers():
     text = "MARKOV\n2\n2 3\n1\n2 0 1\n6\n1 2 3 4 5 6"
     model = read_uai(io.StringIO(text), {np.int64(1): np.int32(2)})
     assert np.isinf(model.unary(1)).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("tuples", ["0 1 -\n1 1 2", "0 - 1-0\n1 1 2", "0 + 3\n1 1 2\n4"])
+def test_a_sign_alone_is_no_integer(tuples):
+    with pytest.raises(InvalidInputError, match=r"line 4: expected the states and costs .* got '[-+]'"):
+        read_wcsp(io.StringIO(f"n 2 2 1 10\n2 2\n2 0 1 0 2\n{tuples}\n"))

@@ -19,6 +19,7 @@ _MAX_ARITY = 64
 _CHUNK = 2**22
 """Bytes of text that are split into words at a time, because numpy needs some twenty bytes for each."""
 _IS_SPACE = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(b" \t\n\r\v\f", dtype=np.uint8))
+_LONE_SIGN = re.compile(rb"[-+](?![0-9])")
 MAX_ENTRIES = 2**27
 """Most entries of all tables of a model, because they take 1 GB."""
 
@@ -176,9 +177,12 @@ class Tokens:
     def at_once(self, count: int, kind: type[int] | type[float]) -> Array | None:
         """Return the next `count` words as numbers, read in one call of numpy; None if it may err.
 
-        It reads "1-2" as two numbers, and an integer of more than 64 bits as the largest one.
+        It reads "1-2" as two numbers, a lone sign as an integer, and an integer of more than 64 bits as the
+        largest one.
         """
         begin, end = self._starts[[self.position, self.position + count]]
+        if kind is int and _LONE_SIGN.search(self._text, begin, end):
+            return None
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "error", DeprecationWarning
