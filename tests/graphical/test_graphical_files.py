@@ -494,3 +494,8 @@ def test_evidence_may_be_of_numpy_integers():
 def test_a_sign_alone_is_no_integer(tuples):
     with pytest.raises(InvalidInputError, match=r"line 4: expected the states and costs .* got '[-+]'"):
         read_wcsp(io.StringIO(f"n 2 2 1 10\n2 2\n2 0 1 0 2\n{tuples}\n"))
+
+
+def test_an_arity_of_more_than_64_bits_is_too_large():
+    with pytest.raises(InvalidInputError, match="line 4: a factor of 9{25} variables is too large"):
+        read_uai(io.StringIO("MARKOV\n2\n2 2\n1 " + 25 * "9" + " 0 1\n4\n1 2 3 4\n"))

@@ -142,7 +142,7 @@ class Tokens:
         """Read the variables of factors, each list after its length; return lengths and variables."""
         first, arities = self.position, []
         for _ in range(count):
-            arities.append(self.integer("the arity of a factor"))
+            arities.append(min(self.integer("the arity of a factor"), _MAX_ARITY + 1))
             self.position += min(arities[-1], _MAX_ARITY)
         sizes = np.array(arities, dtype=np.int64)
         end, self.position = self.position, first
