@@ -497,5 +497,5 @@ def test_a_sign_alone_is_no_integer(tuples):
 
 
 def test_an_arity_of_more_than_64_bits_is_too_large():
-    with pytest.raises(InvalidInputError, match="line 4: a factor of 9{25} variables is too large"):
+    with pytest.raises(InvalidInputError, match=r"line 4: a factor of 9{25} variables is too large"):
         read_uai(io.StringIO("MARKOV\n2\n2 2\n1 " + 25 * "9" + " 0 1\n4\n1 2 3 4\n"))
