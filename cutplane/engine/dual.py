@@ -1,4 +1,4 @@
-"""The lower bound, with other multipliers if those of the reduced problem give none."""
+"""The lower bound, with other multipliers where the multipliers of the reduced problem give no bound."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Change:
         return sparse.csr_array(sparse.kron(sparse.eye_array(self.rows), sizes))
 
     def certificate_outward(self, certificate: Any, problem: Declaration) -> Any:
-        """Return the certificate of the user's problem whose proof is that of the standard problem."""
+        """Return the certificate of the standard problem as a certificate of the user's problem."""
         return replace(
             certificate,
             slopes=certificate.slopes @ self._of_slopes,

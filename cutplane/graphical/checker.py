@@ -1,4 +1,4 @@
-"""A short proof of a lower bound by cases, which shares no code with the search that found the bound."""
+"""A proof of a lower bound by cases, without branch and bound, `eliminate` and linear programmes."""
 
 from __future__ import annotations
 

@@ -100,17 +100,18 @@ class MAPResult(BaseResult):
         runs again to prove it. This takes about as long as the first run, because the tree of a search is not
         stored. The second run uses nothing of the first one except the labelling, if its energy is confirmed.
 
-        With `independent`, a proof by cases replaces the second run. It shares no code with the search and
-        the linear programmes: it divides the labellings into cases, and bounds each case by messages or by
-        the elimination of `min_marginals`. It takes up to some ten times as long as the inference, and does
-        not end in reasonable time if only cycle inequalities close the gap, for example on a large torus.
+        With `independent`, a proof by cases replaces the second run. It divides the labellings into cases,
+        and bounds each case by messages, as above, or by the elimination of `min_marginals`. The search, the
+        elimination of `map` and the linear programmes are not used; sweeps only propose messages. It takes up
+        to some ten times as long as the inference, and does not end in reasonable time if only cycle
+        inequalities close the gap, for example on a large torus.
 
         Parameters
         ----------
         model : GraphicalModel, optional
             By default the model of the result.
         independent : bool, default False
-            Whether the bound is proven without the code that found it.
+            Whether the bound is proven by cases instead of a second run.
         time_limit : float, optional
             Seconds for the second run or the cases; a bound that they do not reach counts as not confirmed.
 

@@ -241,7 +241,7 @@ class FrankWolfe(Method):
     Notes
     -----
     The first atom is the starting point. The attribute ``method_state`` of the object that ``iterate``
-    returns has the atoms and the weights of the current point, and as ``best`` those of the best point.
+    returns has the atoms and the weights of the current point; its ``best`` has the ones of the best point.
 
     ``max_cuts=4`` saves memory, because only the last cut gives a bound, but a warm start then has fewer
     cuts. If ``minimise_linear`` misses the minimum, the bound is wrong by the difference. It must not return

@@ -429,7 +429,7 @@ def _corrected(
 
 
 def _balanced(found: Declared, duals: Sequence[Fraction]) -> list[Fraction]:
-    """Return multipliers with slope 0 in a free last coordinate, by reducing those of the heavier sign."""
+    """Return multipliers with slope 0 in a free last coordinate: scale down one of both signs."""
     j = found.dim - 1
     terms = [e.weight * e.factor * e.row.get(j, ZERO) * v for e, v in zip(found.examples, duals, strict=True)]
     up, down = sum((t for t in terms if t > 0), ZERO), -sum((t for t in terms if t < 0), ZERO)

@@ -43,8 +43,8 @@ class Disagreements(FeasibleSet):
     ----------
     edges : ndarray of int, shape (dim + n_forbidden, 2)
         The pairs of nodes; the apex is the node ``model.n_variables``. The last ones are the pairs with one
-        forbidden tuple, which have no entry of c, because those of their fields determine whether they
-        differ.
+        forbidden tuple. These have no entry of c, because the entries of their fields determine whether the
+        pair differs.
     cost, lower, upper : ndarray of shape (dim,)
     projection : (CycleGraph, AffineMap)
         The graph of `edges`, and the probabilities with which they differ.

@@ -41,7 +41,7 @@ class LocalPolytope(FeasibleSet):
         Sets of at least three variables. Their joint marginals are added, and have to agree with the
         marginals of all their pairs; missing pairs are added too.
     conflicts : Conflicts, optional
-        States that exclude each other, by default those of the factors.
+        States that exclude each other; by default they follow from the factors.
 
     Attributes
     ----------

@@ -116,7 +116,7 @@ class CycleInequalities(FeasibleSet):
             yield differ.pull_back(*separate_local_cuts(graph, differ(x)))
 
     def _is_labelling(self, x: Array) -> bool:
-        """Return whether x is a labelling, because it then satisfies all others but those of conflicts."""
+        """Return whether x is a labelling, because a labelling violates no inequality except conflicts."""
         relaxation, integral = self.relaxation, ((x == 0.0) | (x == 1.0)).all()
         return bool(integral) and np.array_equal(x, relaxation.embed(relaxation.read(x)))
 
