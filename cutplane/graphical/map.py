@@ -257,14 +257,11 @@ def _primal_cutting_planes(state: MapState) -> Iterator[Progress]:
     from cutplane.graphical.primal.programme import MarginalProgramme
 
     programme = MarginalProgramme(state.work, state.tighten, state.labelling, state.deadline)
-    state.offer(programme.rounding.labelling)
-    for step in programme.steps():
-        state.offer(programme.rounding.labelling)
+    state.offer(programme.best.labelling)
+    for _ in programme.steps():
+        state.offer(programme.best.labelling)
         state.reason = f"linear programme: {programme.reason}"
-        if step is None:
-            yield Progress("linear programme", programme.bound)
-        else:
-            yield Progress("cuts", programme.bound, step.n_cuts, 0, step.separations)
+        yield Progress("linear programme", programme.bound, programme.n_cuts, 0, programme.separations)
 
 
 def _sweep(state: MapState) -> Iterator[Progress]:

@@ -107,8 +107,8 @@ def test_matchings_are_proven(seed, arity):
             factors.append((scope, np.where(states > 1, math.inf, 0.0)))
     solution = solved(GraphicalModel([2] * len(edges), factors))
     assert solution.status is Status.OPTIMAL
-    assert solution.rounding.energy == -heaviest_matching(edges, weights)
-    assert solution.bound == pytest.approx(solution.rounding.energy, rel=1e-8)
+    assert solution.best.energy == -heaviest_matching(edges, weights)
+    assert solution.bound == pytest.approx(solution.best.energy, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -194,7 +194,7 @@ def test_latin_squares_are_proven_by_cliques():
     factors = [*((pair, differ) for pair in lines), *(((u,), costs[u]) for u in range(n * n))]
     solution = solved(GraphicalModel([n] * (n * n), factors))
     assert solution.status is Status.OPTIMAL
-    assert solution.bound == pytest.approx(solution.rounding.energy, rel=1e-8)
+    assert solution.bound == pytest.approx(solution.best.energy, rel=1e-8)
 
 
 def exclusions(rng, n, k, density, hard):

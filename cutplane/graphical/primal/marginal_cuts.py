@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.graphical.cycles.odd_cycles import CycleGraph, separate_odd_cycles
-from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.primal.disagreement import Disagreements, RootedForest
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.pieces.validation import Array
-from cutplane.runtime.clock import clock
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
 from cutplane.sets.box import WholeSpace
 
@@ -33,16 +30,12 @@ class CycleInequalities(FeasibleSet):
     Parameters
     ----------
     relaxation : Disagreements or LocalPolytope
-    rounding : Rounding, optional
-        Rounds the points that are cut off to labellings, which may improve the upper bound.
     local_cuts : bool, default False
         Whether to separate other inequalities too: cliques of states that exclude each other and odd sets
         of such cliques, and, when none of these is violated, facets of small subgraphs. See `Conflicts` and
         `separate_local_cuts`.
     tol : float, default 1e-6
         Violations of cycle inequalities up to `tol` are ignored.
-    deadline : float, default inf
-        The time on `cutplane.runtime.clock.clock` after which no inequalities are separated.
 
     References
     ----------
@@ -63,20 +56,12 @@ class CycleInequalities(FeasibleSet):
     """
 
     def __init__(
-        self,
-        relaxation: Disagreements | LocalPolytope,
-        rounding: Rounding | None = None,
-        *,
-        local_cuts: bool = False,
-        tol: float = 1e-6,
-        deadline: float = math.inf,
+        self, relaxation: Disagreements | LocalPolytope, *, local_cuts: bool = False, tol: float = 1e-6
     ):
         self.dim = relaxation.dim
         self.relaxation = relaxation
         self._tol = tol
         self._local_cuts = local_cuts
-        self._rounding = rounding
-        self._deadline = deadline
 
     def __repr__(self) -> str:
         return f"CycleInequalities({self.relaxation!r})"
@@ -90,12 +75,12 @@ class CycleInequalities(FeasibleSet):
 
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
-        for half_spaces in self._found(x):
-            if len(half_spaces) or clock() > self._deadline:
+        for half_spaces in self.kinds(x):
+            if len(half_spaces):
                 return half_spaces
         return HalfSpaces(np.empty((0, x.size)), np.empty(0))
 
-    def _found(self, x: Array) -> Iterator[HalfSpaces]:
+    def kinds(self, x: Array) -> Iterator[HalfSpaces]:
         """Yield half-spaces of one kind after the other, the ones that take the least time first."""
         relaxation = self.relaxation
         conflicts, literals = relaxation.conflicts, relaxation.literals
@@ -119,10 +104,6 @@ class CycleInequalities(FeasibleSet):
         """Return whether x is a labelling, because a labelling violates no inequality except conflicts."""
         relaxation, integral = self.relaxation, ((x == 0.0) | (x == 1.0)).all()
         return bool(integral) and np.array_equal(x, relaxation.embed(relaxation.read(x)))
-
-    def nearby(self, x: Array) -> Array | None:
-        """Round x, and return the best labelling so far as a point; None without a rounding."""
-        return None if self._rounding is None else self._rounding(x)
 
 
 _INTEGRAL = 1e-6
@@ -274,24 +255,3 @@ class Contraction:
                 coefficients[edge] = weight if self._differs[edge] else -weight
                 offset += weight if self._differs[edge] else 0.0
         return np.array(list(coefficients)), np.array(list(coefficients.values())), offset
-
-
-class Rounding(BestLabelling):
-    """Rounds points of a relaxation, improves the labellings by local search, and keeps the best.
-
-    The first labelling has all variables in state 0, if that is allowed.
-    """
-
-    def __init__(self, model: FactorGraph, relaxation: Disagreements | LocalPolytope):
-        super().__init__(model, np.zeros(model.n_variables, dtype=np.int64))
-        self.relaxation = relaxation
-
-    def __call__(self, x: Array) -> Array | None:
-        """Round x; return the point of the best labelling so far, None if all break a hard constraint."""
-        self.offer(self.relaxation.read(x))
-        return None if self.labelling is None else self.relaxation.embed(self.labelling)
-
-    def offer(self, candidate: Array | None) -> bool:
-        from cutplane.graphical.sweeps.decoding import local_search
-
-        return super().offer(None if candidate is None else local_search(self.model, candidate))

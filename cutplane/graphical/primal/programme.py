@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from cutplane.engine.bundle import Bundle
-from cutplane.engine.history import State
-from cutplane.exceptions import BackendError
-from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.primal.conflicts import Conflicts, forbidden_pairs, without_exclusions
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
-from cutplane.graphical.primal.marginal_cuts import Rounding
 from cutplane.graphical.shifting import sum_rounded_down
-from cutplane.masters.base import HALF_SPACE, MasterStatus, ReducedProblem
-from cutplane.masters.highs import PRIMAL_SIMPLEX, living_model, rerun
-from cutplane.methods.kelley import Kelley
+from cutplane.masters.base import MasterStatus
+from cutplane.masters.highs import DUAL_SIMPLEX, living_model, rerun
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
-from cutplane.problem import Problem
-from cutplane.regularizers.separable import NoRegularizer
-from cutplane.risks.sums import LinearObjective
 from cutplane.runtime.clock import clock
 from cutplane.runtime.deadline import OutOfTime, limited_to
+from cutplane.sets.base import HalfSpaces
 from cutplane.status import Status
-from cutplane.stopping import Stop, StoppingRule
-
-if TYPE_CHECKING:
-    from cutplane.engine.driver import Driver
-    from cutplane.result import Result
-
 
 _EXACT = 1e-9
-"""Gap or rise, relative to the costs, that counts as zero, because the backend is hardly more accurate."""
+"""Gap or rise, relative to the costs, that counts as zero, because HiGHS is hardly more accurate."""
 _ROUNDING = 1e-13
 """Gap relative to the sum of all costs that counts as closed, because rounding errors may be as large."""
 _MAX_AGE = 20
 """Iterations after which an idle cut is dropped, because small linear programmes are fast."""
 _PATIENCE = 30
 """Rounds of cuts without a rise before the end, because degenerate programmes may need some of them."""
-_END: Any = object()
+_SLICE = 0.02
+"""Seconds of the first part of a linear programme, because this is the first turn of a stage. Each further
+part takes twice as long, because it begins with a factorisation."""
 
 
 class MarginalProgramme:
@@ -52,7 +42,18 @@ class MarginalProgramme:
 
     With tightening, binary pairwise models are solved over their `Disagreements`, because these have fewer
     variables. All others are solved over the `LocalPolytope`. Tightening adds violated cycle inequalities and
-    local cuts.
+    local cuts. The first labelling has all variables in state 0, if that is allowed.
+
+    Attributes
+    ----------
+    relaxation : Disagreements or LocalPolytope
+    best : BestLabelling
+    bound : float
+    status : Status
+        OPTIMAL if the bound is the least energy or the least value of the relaxation with all its cuts.
+    reason : str
+    n_cuts, separations : int
+        The number of cuts in the programme, and of searches for cuts.
     """
 
     def __init__(
@@ -61,122 +62,107 @@ class MarginalProgramme:
         self.deadline = deadline
         compact = model.is_binary and model.is_pairwise and tighten
         self.relaxation = Disagreements(model) if compact else _marginals(model, tighten)
-        self.rounding = Rounding(model, self.relaxation)
-        self.rounding.offer(labelling)
+        self.best = BestLabelling(model, labelling)
         self.tighten = tighten
         self.bound = -math.inf
         self.status, self.reason = Status.INTERRUPTED, "the linear programme was not solved"
-        self.driver: Driver[Result] | None = None
+        self.n_cuts = self.separations = 0
+        self._rounded: Array | None = None
+        self._offer(np.zeros(model.n_variables, dtype=np.int64))
 
-    def steps(self) -> Iterator[State | None]:
-        """Yield the engine's state after each iteration, None without one; raise `TimeoutError` if late."""
-        steps = self._steps()
+    def steps(self) -> Iterator[None]:
+        """Solve the programme and add cuts; yield after each part; raise `TimeoutError` if late."""
+        if self.relaxation.constant == math.inf:
+            self._infeasible("propagation of the hard constraints excludes all labellings")
+        elif self.relaxation.dim:
+            yield from self._rounds()
+        else:
+            self._offer(self.relaxation.read(np.empty(0)))
+            self._raise(0.0)
+            self._end(Status.OPTIMAL, "no variables interact")
+        yield
+
+    def _rounds(self) -> Iterator[None]:
+        relaxation, best = self.relaxation, self.best
+        polyhedron: Any = relaxation.parts[0]
+        programme = CutProgramme(polyhedron.linear_form(relaxation.dim), relaxation.cost)
+        size = float(np.abs(relaxation.cost).sum())
+        bounds = [-math.inf]
+        while (x := (yield from self._minimiser(programme))) is not None:
+            self._offer(relaxation.read(x))
+            self._raise(programme.bound())
+            bounds.append(self.bound)
+            if best.energy - self.bound <= max(_EXACT * abs(self.bound), _ROUNDING * size):
+                return self._end(Status.OPTIMAL, "the best labelling is optimal")
+            if len(bounds) > _PATIENCE and not bounds[-1] - bounds[-1 - _PATIENCE] > _EXACT * size:
+                return self._end(Status.STALLED, f"{_PATIENCE} rounds of cuts did not raise the bound")
+            yield
+            found = yield from self._separated(x)
+            if found is None:
+                return self._end(Status.OPTIMAL, "the linear programme is solved")
+            if bounds[-1] - bounds[-2] > _EXACT * size:
+                programme.drop_idle(_MAX_AGE)
+            programme.add(found)
+            self.n_cuts = len(programme)
+        return None
+
+    def _minimiser(self, programme: CutProgramme) -> Generator[None, None, Array | None]:
+        """Solve the programme in parts; return None if there is no solution."""
+        seconds = _SLICE
         while True:
             try:
-                with limited_to(self.deadline - clock()):
-                    state = next(steps, _END)
+                with limited_to(min(seconds, self.deadline - clock())):
+                    status = programme.solve()
             except OutOfTime as error:
-                raise TimeoutError(str(error)) from error
-            if state is _END:
-                return
-            yield state
-
-    def _steps(self) -> Iterator[Any]:
-        relaxation, rounding = self.relaxation, self.rounding
-        x0 = self._start()
-        if x0 is None:
-            yield None
-            return
-        polyhedron: Any = relaxation.parts[0]
-        feasible_set = polyhedron
-        if self.tighten:
-            from cutplane.graphical.primal.marginal_cuts import CycleInequalities
-
-            feasible_set &= CycleInequalities(relaxation, rounding, local_cuts=True, deadline=self.deadline)
-        problem = Problem(LinearObjective(relaxation.cost), feasible_set=feasible_set)
-        size = float(np.abs(relaxation.cost).sum())
-        form: LinearForm = polyhedron.linear_form(relaxation.dim)
-        best_bound = -math.inf
-        self.driver = problem.iterate(
-            Kelley(max_age=_MAX_AGE),
-            "highs",
-            tol=_EXACT,
-            tol_abs=_ROUNDING * size,
-            x0=x0,
-            stop=_EnergyGap(rounding, relaxation.constant) | _NoRise(_EXACT * size),
-        )
-        for state in self.driver:
-            stop = self.driver.stop
-            if stop is not None:
-                self.status, self.reason = stop.status, stop.reason
-                if state.x is not None:
-                    rounding(state.x)
-            if self.status is Status.INFEASIBLE:
-                self.bound = math.inf
-            elif state.lower_bound > best_bound:
-                best_bound = state.lower_bound
-                self.bound = max(self.bound, min(self._certified(form), rounding.energy))
-            yield state
-
-    def _certified(self, form: LinearForm) -> float:
-        """Return the bound that the present multipliers prove, valid for costs of any size."""
-        assert self.driver is not None
-        process: Any = self.driver.process
-        run, relaxation = process.run, self.relaxation
-        (slopes, offsets, blocks, _, multipliers), *_ = run.bundle.evidence(run.proof)
-        half = blocks == HALF_SPACE
-        value = certified_minimum(
-            form, relaxation.cost, slopes[half], offsets[half], multipliers[half], run.set_multipliers
-        )
-        return sum_rounded_down([relaxation.constant, value, -relaxation.rounding])
-
-    def _start(self) -> Array | None:
-        """Return a point of the relaxation, or None if nothing remains to be solved."""
-        relaxation, rounding = self.relaxation, self.rounding
-        if relaxation.constant == math.inf:
-            self._infeasible("propagation of the hard constraints excludes all labellings")
+                self._check_time(str(error))
+                seconds *= 2.0
+                yield
+                continue
+            if status is MasterStatus.SOLVED:
+                return programme.x
+            if status is MasterStatus.INFEASIBLE and programme.is_empty():
+                self._infeasible("the linear programme is infeasible")
+            else:
+                self._end(Status.STALLED, "HiGHS could not solve the linear programme")
             return None
-        if not relaxation.dim:
-            rounding.offer(relaxation.read(np.empty(0)))
-            lowest = sum_rounded_down([relaxation.constant, -relaxation.rounding])
-            self.bound, self.status = min(lowest, rounding.energy), Status.OPTIMAL
-            self.reason = "no variables interact"
+
+    def _separated(self, x: Array) -> Generator[None, None, HalfSpaces | None]:
+        """Return violated inequalities, None if there are none."""
+        if not self.tighten:
             return None
-        if math.isfinite(rounding.energy):
-            return relaxation.embed(rounding.labelling)
-        vertex = _vertex(relaxation)
-        if vertex is None:
-            self._infeasible("the local polytope is empty")
-        return vertex
+        from cutplane.graphical.primal.marginal_cuts import CycleInequalities
+
+        self.separations += 1
+        for half_spaces in CycleInequalities(self.relaxation, local_cuts=True).kinds(x):
+            self._check_time("the separation has not ended.")
+            if len(half_spaces):
+                return half_spaces
+            yield
+        return None
+
+    def _check_time(self, message: str) -> None:
+        if clock() > self.deadline:
+            raise TimeoutError(message)
+
+    def _offer(self, labelling: Array) -> None:
+        """Improve a labelling by local search, and keep the best."""
+        from cutplane.graphical.sweeps.decoding import local_search
+
+        if self._rounded is None or not np.array_equal(labelling, self._rounded):
+            self._rounded = labelling
+            self.best.offer(local_search(self.best.model, labelling, self.deadline))
+
+    def _raise(self, value: float) -> None:
+        """Raise the bound, given a lower bound of the value of the linear programme."""
+        bound = sum_rounded_down([self.relaxation.constant, value, -self.relaxation.rounding])
+        self.bound = max(self.bound, min(bound, self.best.energy))
 
     def _infeasible(self, reason: str) -> None:
-        self.bound, self.status, self.reason = math.inf, Status.INFEASIBLE, reason
+        self.bound = math.inf
+        self._end(Status.INFEASIBLE, reason)
 
-
-@dataclass(frozen=True)
-class _EnergyGap(StoppingRule):
-    """Stops when the best labelling is proven optimal."""
-
-    rounding: Rounding
-    constant: float
-
-    def __call__(self, state: State) -> Stop | None:
-        gap = self.rounding.energy - (state.lower_bound + self.constant)
-        return Stop(Status.OPTIMAL, "the best labelling is optimal") if gap <= 0.0 else None
-
-
-@dataclass(frozen=True)
-class _NoRise(StoppingRule):
-    """Stops when many rounds of cuts have not raised the bound."""
-
-    least: float
-    bounds: list[float] = field(default_factory=list)
-
-    def __call__(self, state: State) -> Stop | None:
-        self.bounds.append(state.lower_bound)
-        if len(self.bounds) <= _PATIENCE or self.bounds[-1] - self.bounds[-1 - _PATIENCE] > self.least:
-            return None
-        return Stop(Status.STALLED, f"{_PATIENCE} rounds of cuts did not raise the bound")
+    def _end(self, status: Status, reason: str) -> None:
+        self.status, self.reason = status, reason
 
 
 def _marginals(model: FactorGraph, tighten: bool) -> LocalPolytope:
@@ -187,43 +173,80 @@ def _marginals(model: FactorGraph, tighten: bool) -> LocalPolytope:
     return LocalPolytope(without_exclusions(model), conflicts=conflicts)
 
 
-def _vertex(relaxation: Disagreements | LocalPolytope) -> Array | None:
-    """Return a point of least cost in the relaxation; None if the relaxation is proven to be empty."""
-    from cutplane.masters.certificates import certify_infeasible
-    from cutplane.masters.highs import HighsMaster
+class CutProgramme:
+    """min <cost, x> over a polyhedron and half-spaces, in one HiGHS model that continues from its basis."""
 
-    dim, polyhedron = relaxation.cost.size, relaxation.parts[0]
-    objective = Bundle(dim, 1)
-    objective.add(0, None, relaxation.cost[None], np.zeros(1), [0])
-    solution = HighsMaster(ReducedProblem(dim, 1, NoRegularizer(), polyhedron)).solve(objective)
-    if solution.status is MasterStatus.INFEASIBLE and certify_infeasible(objective, polyhedron, dim):
-        return None
-    if solution.x is None:
-        raise BackendError(
-            f"No backend could solve the linear programme over {relaxation!r}: {solution.message}."
-        )
-    return solution.x
+    def __init__(self, form: LinearForm, cost: Array):
+        self._form, self._cost = form, cost
+        self._scale = math.ldexp(1.0, -math.frexp(float(np.abs(cost).max(initial=0.0)))[1])
+        self._model: Any = living_model(replace(form, cost=self._scale * cost), DUAL_SIMPLEX)
+        self._normals = sparse.csr_array((0, cost.size))
+        self._offsets = np.empty(0)
+        self._ages = np.empty(0, dtype=np.int64)
+        self.x = np.empty(cost.size)
+
+    def __len__(self) -> int:
+        return self._offsets.size
+
+    def add(self, cuts: HalfSpaces) -> None:
+        """Add half-spaces."""
+        rows: Any = sparse.csr_array(cuts.normals)
+        starts, columns = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        lower = np.full(len(cuts), -np.inf)
+        self._model.addRows(len(cuts), lower, cuts.offsets, rows.nnz, starts, columns, rows.data)
+        self._normals = sparse.csr_array(sparse.vstack([self._normals, rows]))
+        self._offsets = np.concatenate([self._offsets, cuts.offsets])
+        self._ages = np.concatenate([self._ages, np.zeros(len(cuts), dtype=np.int64)])
+
+    def drop_idle(self, age: int) -> None:
+        """Drop the half-spaces whose multipliers were zero in more than the last `age` solutions."""
+        old = np.flatnonzero(self._ages > age)
+        if old.size:
+            self._model.deleteRows(old.size, (self._form.row_lower.size + old).astype(np.int32))
+            kept = np.flatnonzero(self._ages <= age)
+            self._normals, self._offsets = self._normals[kept], self._offsets[kept]
+            self._ages = self._ages[kept]
+
+    def solve(self) -> MasterStatus:
+        """Solve from the last basis, also if `OutOfTime` was raised before."""
+        status, _ = rerun(self._model)
+        if status is MasterStatus.SOLVED:
+            solution = self._model.getSolution()
+            self.x, self._duals = np.array(solution.col_value), np.array(solution.row_dual) / self._scale
+            self._ages = np.where(self._duals[self._form.row_lower.size :] < 0.0, 0, self._ages + 1)
+        return status
+
+    def bound(self) -> float:
+        """Return the bound that the multipliers of the last solution prove, valid for costs of any size."""
+        return self._proven(self._cost, self._duals)
+
+    def is_empty(self) -> bool:
+        """Return whether the dual ray of HiGHS proves that there is no point."""
+        _, exists, ray = self._model.getDualRay()
+        return bool(exists) and self._proven(np.zeros_like(self._cost), np.array(ray)) > 0.0
+
+    def _proven(self, cost: Array, duals: Array) -> float:
+        n = self._form.row_lower.size
+        return certified_minimum(self._form, cost, self._normals, self._offsets, -duals[n:], duals[:n])
 
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def certified_minimum(
-    form: LinearForm, cost: Array, normals: Any, offsets: Array, multipliers: Array, y: Array | None
+    form: LinearForm, cost: Array, normals: Any, offsets: Array, multipliers: Array, y: Array
 ) -> float:
     r"""Return a lower bound of <cost, x> over the intersection of a polyhedron and half-spaces.
 
-    .. math:: \langle \mu, b \rangle + \langle y, r \rangle
+    .. math:: -\langle \mu, b \rangle + \langle y, r \rangle
               + \sum_j \min_{l_j \le x_j \le u_j} (c + G^\top \mu - R^\top y)_j x_j
 
-    for the half-spaces ``G x + b <= 0``, the equations ``R x = r``, finite bounds, nonnegative multipliers mu
-    and any y. If y is None, a linear programme computes it. The error of each reduced cost is at most the
-    number of its terms times the rounding unit times the sum of their sizes.
+    for the half-spaces ``G x <= b``, the equations ``R x = r``, finite bounds, the positive ones of the
+    multipliers mu, and any y. The error of each reduced cost is at most the number of its terms times the
+    rounding unit times the sum of their sizes.
     """
     used = np.flatnonzero(multipliers > 0.0)
     normals, offsets, multipliers = normals[used], offsets[used], multipliers[used]
-    if y is None:
-        y = _row_multipliers(form, cost + normals.T @ multipliers)
     y = np.where(np.isfinite(y), y, 0.0)
     rest, size, terms = cost.copy(), np.abs(cost), np.ones(cost.size)
     rows: Any = form.rows
@@ -235,18 +258,7 @@ def certified_minimum(
     error = _EPS * (terms + 4.0) * size
     sides = np.minimum(form.lower * rest, form.upper * rest)
     lost = (error + 2.0 * _EPS * np.abs(rest)) * np.maximum(np.abs(form.lower), np.abs(form.upper))
-    products = np.concatenate([multipliers * offsets, y * form.row_lower, sides])
+    products = np.concatenate([-multipliers * offsets, y * form.row_lower, sides])
     lost = np.concatenate([lost, _EPS * np.abs(products[: -sides.size or None])])
     value = sum_rounded_down([*products.tolist(), *(-lost).tolist()])
     return value if not math.isnan(value) else -math.inf
-
-
-def _row_multipliers(form: LinearForm, cost: Array) -> Array:
-    """Return the multipliers of the equations at a minimum of <cost, x>; 0 if none is found."""
-    if not form.row_lower.size:
-        return np.empty(0)
-    scale = math.ldexp(1.0, -math.frexp(float(np.abs(cost).max(initial=0.0)))[1])
-    model = living_model(replace(form, cost=scale * cost), PRIMAL_SIMPLEX)
-    if rerun(model)[0] is not MasterStatus.SOLVED:
-        return np.zeros(form.row_lower.size)
-    return np.array(model.getSolution().row_dual) / scale
