@@ -9,8 +9,7 @@ from cutplane.graphical.files.uai import read_evidence, read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass
 from cutplane.graphical.k_best import KBestResult
-from cutplane.graphical.lagrangian.ascent import LagrangianResult, solve_lagrangian
-from cutplane.graphical.lagrangian.risk import TreeLagrangian
+from cutplane.graphical.lagrangian import LagrangianResult, TreeLagrangian, solve_lagrangian
 from cutplane.graphical.marginals import MinMarginals
 from cutplane.graphical.model import GraphicalModel
 from cutplane.graphical.primal.disagreement import Disagreements

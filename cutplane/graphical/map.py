@@ -187,7 +187,7 @@ def _search(state: MapState) -> Plan:
 
 def _dynamic_programming(state: MapState) -> Iterator[Progress]:
     """Solve a forest."""
-    from cutplane.graphical.exact.forest import solve_forest
+    from cutplane.graphical.trees import solve_forest
 
     model = shifted(state.work)
     labelling, _ = solve_forest(model)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_scalar
 from cutplane.proof.certificate import Verification
 from cutplane.result import BaseResult, SpecialCertificate
 from cutplane.runtime.clock import clock
@@ -120,7 +120,14 @@ class MAPResult(BaseResult):
         Verification
             ``lower_bound`` is the proven bound; ``n_checked`` counts the variables and factors to whose costs
             the messages were applied, and the second run as one, or each case.
+
+        Raises
+        ------
+        InvalidInputError
+            If `time_limit` is negative.
         """
+        if time_limit is not None:
+            time_limit = as_scalar("time_limit", time_limit, low=0.0, infinite=True)
         return verify(self, self.model if model is None else model, independent, time_limit)
 
     def plot(self, ax: Axes | None = None) -> Axes:

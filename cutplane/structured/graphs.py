@@ -77,13 +77,15 @@ class Graphs:
     @cached_property
     def walk(self) -> tuple[Array, Array, Array]:
         """All nodes, parents before children; the parent of each node, or -1; and the edge to it."""
-        from cutplane.graphical.exact.forest import breadth_first
+        from cutplane.graphical.trees import hang
 
         n, count = self.labels.size, len(self.edges)
-        near = np.argsort(self.edges.ravel(order="F"), kind="stable")
-        degrees = np.bincount(self.edges.ravel(), minlength=n)
-        others = self.edges[:, ::-1].ravel(order="F")[near]
-        return breadth_first(np.append(0, np.cumsum(degrees)), others, near % max(1, count))
+        starts = 2 * np.arange(count + 1)
+        used, ends, order, _ = hang(starts, self.edges.ravel(), np.arange(count), np.arange(n), n)
+        parents, edges = np.full((2, n), -1)
+        children = self.edges[used, 1 - ends]
+        parents[children], edges[children] = self.edges[used, ends], used
+        return order, parents, edges
 
     @cached_property
     def forests(self) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from graphical_models import SPECIAL, random_binary, random_model
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, spin_glass
 from cutplane.graphical import checker as module
 from cutplane.graphical.checker import Checker
@@ -67,6 +68,9 @@ def test_results_of_the_search_are_verified_without_the_search(monkeypatch):
             assert not found.valid and found.lower_bound <= result.energy
     with pytest.raises(AssertionError):
         replace(results[0], proof=None).verify()
+    for limit in (-1.0, math.nan, "1"):
+        with pytest.raises(InvalidInputError, match="time_limit"):
+            results[0].certificate.verify(independent=True, time_limit=limit)
 
 
 def test_a_time_limit_gives_the_bound_so_far():

@@ -16,13 +16,13 @@ from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact import branching
 from cutplane.graphical.exact.branching import Branching
 from cutplane.graphical.exact.elimination import best_order, eliminate, least_labelling, neighbourhoods
-from cutplane.graphical.exact.forest import solve_forest
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_node import restrict, root, undo
 from cutplane.graphical.exact.search_passes import cheapest, propagate
 from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
+from cutplane.graphical.trees import solve_forest
 from cutplane.runtime.clock import clock
 
 HARD = [0.0, 0.1, 0.3, 0.6]

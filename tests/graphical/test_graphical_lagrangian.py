@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact.elimination import eliminate
-from cutplane.graphical.lagrangian.ascent import solve_lagrangian
-from cutplane.graphical.lagrangian.risk import InfeasibleModelError, TreeLagrangian, Trees, cover
+from cutplane.graphical.lagrangian import InfeasibleModelError, TreeLagrangian, solve_lagrangian
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
+from cutplane.graphical.trees import Trees, cover
 
 FEASIBLE = {name: model for name, model in SPECIAL.items() if name != "infeasible"}
 
@@ -54,7 +54,7 @@ def local_polytope_minimum(model):
 
 def submodel(model, lagrangian, forest, x):
     """A forest with its part of the unary costs, as a model of its own."""
-    trees, costs = lagrangian.trees, lagrangian.copies.costs(x)
+    trees, costs = lagrangian.trees, lagrangian.costs(x)
     factors = [model.factor(a) for a in cover(model)[forest]] if model.n_factors else []
     for node in np.flatnonzero(trees.forests == forest):
         own = costs[trees.starts[node] : trees.starts[node + 1]]

@@ -1,1 +1,0 @@
-"""The dual as a Lagrangian over trees, for the generic engine."""
