@@ -104,16 +104,19 @@ def routine(
     fastmath: frozenset[str] = frozenset(),
     plain: Callable[..., Any] | None = None,
     allocates: bool = True,
+    inlined: bool = False,
 ) -> Any:
     """Turn a function of numbers and arrays into a routine; without a function, return a decorator.
 
     `fastmath` is `SUMS` or `NUMBERS`; `plain` is called in place of a routine that is interpreted. A routine
     that does not allocate arrays does not count references to its arguments, so that short calls are faster.
+    An `inlined` one is copied into its callers, so that named tuples of arrays are arguments without cost.
     """
     if function is None:
-        return partial(routine, fastmath=fastmath, plain=plain, allocates=allocates)
+        return partial(routine, fastmath=fastmath, plain=plain, allocates=allocates, inlined=inlined)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     options["_nrt"] = allocates
+    options["forceinline"] = inlined
     dispatcher = njit(fastmath=set(fastmath), **options)(function)
     if isinstance(dispatcher, Dispatcher):  # otherwise NUMBA_DISABLE_JIT is set
         _policies[dispatcher] = _Policy(dispatcher, plain or function)

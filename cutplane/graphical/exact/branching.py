@@ -347,7 +347,7 @@ def _branch(network, node, tree, bound):
     """
     at = tree.at
     u = branching_variable(network, node, tree.usefulness)
-    begin, count = network.block_starts[u], node.counts[u]
+    begin, count = np.int64(network.block_starts[u]), np.int64(node.counts[u])
     place, least = 0, np.inf
     for i in range(count):
         x = node.alive[begin + i]

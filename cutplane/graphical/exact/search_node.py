@@ -16,18 +16,23 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
+INDEX = np.uint32
+"""Type of indices, because compiled code tests signed ones for negative values at every access."""
+
 
 class Network(NamedTuple):
     """A graphical model as an argument of the passes; all tables are >= 0.
 
     The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
-    messages of each link, for each factor whether it is idle, and costs added to each pair. The links of
+    messages of each link, for each factor whether it is idle, and costs added to each pair; the blocks of
+    messages begin at `message_starts`. The links of
     variable u begin at ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
     pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
     a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
     """
 
     block_starts: Array
+    message_starts: Array
     scope_starts: Array
     scopes: Array
     strides: Array
@@ -71,6 +76,7 @@ class Node(NamedTuple):
     near: Array
     places: Array
     active: Array
+    targets: Array
 
 
 def root(model: FactorGraph) -> tuple[Network, Node]:
@@ -94,16 +100,17 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
     added_starts[pairs[:, 2]] = block_starts[n + links + n_factors : -1]
     zeros = np.zeros(sizes[is_new].max(initial=0))  # one zero table for all new pairs
     network = Network(
-        block_starts=block_starts,
-        scope_starts=scope_starts,
-        scopes=scopes,
+        block_starts=block_starts.astype(INDEX),
+        message_starts=block_starts[n : n + links].astype(INDEX),
+        scope_starts=scope_starts.astype(INDEX),
+        scopes=scopes.astype(INDEX),
         strides=np.concatenate(
             [model.strides, np.stack([ks[new[:, 1]], np.ones_like(new[:, 1])], axis=1).ravel()]
-        ),
-        table_starts=np.append(model.table_starts, np.full(len(new), model.tables.size)),
+        ).astype(INDEX),
+        table_starts=np.append(model.table_starts, np.full(len(new), model.tables.size)).astype(INDEX),
         tables=np.append(model.tables, zeros),
-        link_factors=np.repeat(np.arange(n_factors), arities),
-        near_starts=_starts(np.bincount(scopes, minlength=n)),
+        link_factors=np.repeat(np.arange(n_factors, dtype=INDEX), arities),
+        near_starts=_starts(np.bincount(scopes, minlength=n)).astype(INDEX),
         unaries=model.unaries,
         slot_starts=np.append(slot_starts, np.full(len(new), -1)),
         slots=slots,
@@ -111,8 +118,8 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
     )
     finite = np.isfinite(model.unaries)
     states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], ks)
-    alive = np.zeros(model.unaries.size, dtype=np.int64)
-    counts = np.zeros(n, dtype=np.int64)
+    alive = np.zeros(model.unaries.size, dtype=INDEX)
+    counts = np.zeros(n, dtype=INDEX)
     for u in range(n):
         begin, end = model.unary_starts[u], model.unary_starts[u + 1]
         kept = states[begin:end][finite[begin:end]]
@@ -121,8 +128,8 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
     values = np.concatenate([model.unaries, np.zeros(block_starts[-1] - model.unaries.size)])
     values[block_starts[n + links + model.n_factors : n + links + n_factors]] = 1.0
     is_idle = np.repeat(np.arange(n_factors) >= model.n_factors, arities)
-    near = np.lexsort((is_idle, scopes))
-    places = np.empty(links, dtype=np.int64)
+    near = np.lexsort((is_idle, scopes)).astype(INDEX)
+    places = np.empty(links, dtype=INDEX)
     places[near] = np.arange(links)
     node = Node(
         values=values,
@@ -135,15 +142,16 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         trail_blocks=np.empty(4 * block_starts.size, dtype=np.int64),
         tops=np.zeros(3, dtype=np.int64),
         low=np.empty(ks.max(initial=0)),
-        digits=np.zeros(arities.max(initial=0), dtype=np.int64),
+        digits=np.zeros(arities.max(initial=0), dtype=INDEX),
         work=np.zeros(1),
-        free=np.add.reduceat(counts[scopes] > 1, scope_starts[:-1], dtype=np.int64)
+        free=np.add.reduceat(counts[scopes] > 1, scope_starts[:-1], dtype=INDEX)
         if links
-        else np.zeros(0, dtype=np.int64),
+        else np.zeros(0, dtype=INDEX),
         stale=np.ones(links, dtype=bool),
         near=near,
         places=places,
-        active=np.bincount(scopes[~is_idle], minlength=n),
+        active=np.bincount(scopes[~is_idle], minlength=n).astype(INDEX),
+        targets=np.empty(np.bincount(scopes).max(initial=0), dtype=INDEX),
     )
     return network, node
 
@@ -182,29 +190,32 @@ def _starts(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-@routine(allocates=False)
-def save(block, block_starts, values, stamps, trail, trail_blocks, tops):
+@routine(allocates=False, inlined=True)
+def save(network, node, block):
     """Save the values of a block for `undo`, once per level."""
-    if stamps[block] == tops[2]:
-        return
-    stamps[block] = tops[2]
-    begin, end = block_starts[block], block_starts[block + 1]
-    top = tops[0]
-    for i in range(end - begin):
-        trail[top + i] = values[begin + i]
-    trail_blocks[tops[1]] = block
-    tops[0] += end - begin
-    tops[1] += 1
+    if node.stamps[block] != node.tops[2]:
+        node.stamps[block] = node.tops[2]
+        begin, top = network.block_starts[block], np.uint32(node.tops[0])
+        size = network.block_starts[block + 1] - begin
+        for i in range(size):
+            node.trail[top + i] = node.values[begin + i]
+        node.trail_blocks[node.tops[1]] = block
+        node.tops[0] += size
+        node.tops[1] += 1
 
 
-@routine(allocates=False)
+@routine(allocates=False, inlined=True)
 def set_count(network, node, u, count):
     """Set the number of allowed states of u, and how many free variables its factors have."""
-    change = int(count > 1) - int(node.counts[u] > 1)
+    before = node.counts[u]
     node.counts[u] = count
-    if change != 0:
+    if (before > 1) != (count > 1):
         for i in range(network.near_starts[u], network.near_starts[u + 1]):
-            node.free[network.link_factors[node.near[i]]] += change
+            a = network.link_factors[node.near[i]]
+            if count > 1:
+                node.free[a] += 1
+            else:
+                node.free[a] -= 1
 
 
 @routine(allocates=False)
@@ -226,7 +237,7 @@ def set_idle(network, node, a, is_idle):
     block = node.counts.shape[0] + node.stale.shape[0] + a
     place = network.block_starts[block]
     if is_idle != (node.values[place] > 0.0):
-        save(block, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
+        save(network, node, block)
         node.values[place] = is_idle
         _order(network, node, a, is_idle)
 
@@ -238,17 +249,18 @@ def undo(network, node, top):
     while node.tops[1] > top:
         node.tops[1] -= 1
         block = node.trail_blocks[node.tops[1]]
-        begin, end = network.block_starts[block], network.block_starts[block + 1]
-        node.tops[0] -= end - begin
-        saved = node.tops[0]
+        begin = network.block_starts[block]
+        size = network.block_starts[block + 1] - begin
+        node.tops[0] -= size
+        saved = np.uint32(node.tops[0])
         a = block - n - node.stale.shape[0]
         if 0 <= a < node.free.shape[0] and node.values[begin] != node.trail[saved]:
             _order(network, node, a, node.trail[saved] > 0.0)
-        for i in range(end - begin):
+        for i in range(size):
             node.values[begin + i] = node.trail[saved + i]
         if block < n:
             count = 0
-            for x in range(end - begin):
+            for x in range(size):
                 if node.values[begin + x] < np.inf:
                     node.alive[begin + count] = x
                     count += 1
@@ -261,7 +273,7 @@ def undo(network, node, top):
 @routine(allocates=False)
 def restrict(network, node, u, low, high, kept):
     """Keep the states of u from `low` to `high`, or remove them."""
-    save(u, network.block_starts, node.values, node.stamps, node.trail, node.trail_blocks, node.tops)
+    save(network, node, u)
     begin = network.block_starts[u]
     count = 0
     for i in range(node.counts[u]):

@@ -11,116 +11,107 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.graphical.exact.search_node import mark, save, set_count, set_idle
-from cutplane.runtime.compiling import routine
+from cutplane.runtime.compiling import NUMBERS, routine
 
 _NEGLIGIBLE = 0.3
 """Costs below this share of the missing bound, divided by the number of variables or factors, are not passed
 on, because all of them together would raise the bound by no more than that."""
 
 
-@routine(allocates=False)
-def _pull(
-    link,
-    u,
-    added,
-    scope_starts,
-    scopes,
-    strides,
-    table_starts,
-    tables,
-    starts,
-    link_factors,
-    values,
-    alive,
-    counts,
-    low,
-    digits,
-):
-    """Set `low` to the min-marginals of a factor for the states of u; return entries read and the largest."""
-    a = link_factors[link]
-    n = counts.shape[0]
-    unary = starts[u]
-    count, stride = counts[u], strides[link]
-    first, end = scope_starts[a], scope_starts[a + 1]
-    table, own, largest = table_starts[a], starts[n + link], 0.0
+@routine(allocates=False, inlined=True, fastmath=NUMBERS)
+def _pull(network, node, link):
+    """Set `low` to the min-marginals of a factor for its variable; return entries read, and the largest."""
+    values, alive, counts, low = node.values, node.alive, node.counts, node.low
+    scopes, strides, tables = network.scopes, network.strides, network.tables
+    starts, messages = network.block_starts, network.message_starts
+    a = network.link_factors[link]
+    first, end, table = network.scope_starts[a], network.scope_starts[a + 1], network.table_starts[a]
+    count, stride = counts[scopes[link]], strides[link]
+    states, own = starts[scopes[link]], messages[link]
+    largest = 0.0
     if end - first == 2:
-        other = first + end - 1 - link
-        v, across = scopes[other], strides[other]
-        theirs, incoming = starts[v], starts[n + other]
+        other = first if link > first else end - np.uint32(1)
+        added = network.added_starts[a]
+        across, n_others = strides[other], counts[scopes[other]]
+        theirs, incoming = starts[scopes[other]], messages[other]
         for i in range(count):
-            place = table + alive[unary + i] * stride
-            least = np.inf
-            for j in range(counts[v]):
+            x = alive[states + i]
+            least, most = np.inf, 0.0
+            for j in range(n_others):
                 y = alive[theirs + j]
-                cost = tables[place + y * across] + values[incoming + y]
+                cost = tables[table + x * stride + y * across] + values[incoming + y]
                 if added >= 0:
-                    cost += values[added + place - table + y * across]
-                least = min(least, cost)
-                largest = max(largest, cost + values[own + alive[unary + i]])
+                    cost += values[np.uint32(added) + x * stride + y * across]
+                least, most = min(least, cost), max(most, cost)
             low[i] = least
-        return count * counts[v], largest
-    low[:count] = np.inf
+            largest = max(largest, most + values[own + x])
+        return count * n_others, largest
     if end - first == 3:
-        one, two = first + (link == first), end - 1 - (link == end - 1)
+        one = first if link > first else first + np.uint32(1)
+        two = end - np.uint32(1) if link < end - np.uint32(1) else end - np.uint32(2)
         along, across = strides[one], strides[two]
         ones, twos = starts[scopes[one]], starts[scopes[two]]
-        from_one, from_two = starts[n + one], starts[n + two]
+        from_one, from_two = messages[one], messages[two]
         n_ones, n_twos = counts[scopes[one]], counts[scopes[two]]
         for i in range(count):
-            place = table + alive[unary + i] * stride
+            x = alive[states + i]
             least, most = np.inf, 0.0
             for j in range(n_ones):
                 y = alive[ones + j]
-                entry, base = place + y * along, values[from_one + y]
+                entry, base = table + x * stride + y * along, values[from_one + y]
                 for k in range(n_twos):
                     z = alive[twos + k]
                     cost = base + tables[entry + z * across] + values[from_two + z]
                     least, most = min(least, cost), max(most, cost)
             low[i] = least
-            largest = max(largest, most + values[own + alive[unary + i]])
+            largest = max(largest, most + values[own + x])
         return count * n_ones * n_twos, largest
-    digits[: end - first] = 0
-    work = 0
+    low[:count] = np.inf
+    node.digits[: end - first] = 0
+    read = np.uint32(0)
     other = first
     while other < end:
         place, base = table, 0.0
         for other in range(first, end):
             if other != link:
-                y = alive[starts[scopes[other]] + digits[other - first]]
+                y = alive[starts[scopes[other]] + node.digits[other - first]]
                 place += y * strides[other]
-                base += values[starts[n + other] + y]
-        work += count
+                base += values[messages[other] + y]
+        read += count
         for i in range(count):
-            cost = base + tables[place + alive[unary + i] * stride]
+            x = alive[states + i]
+            cost = base + tables[place + x * stride]
             low[i] = min(low[i], cost)
-            largest = max(largest, cost + values[own + alive[unary + i]])
+            largest = max(largest, cost + values[own + x])
         other = first
         while other < end:
             if other != link:
-                digits[other - first] += 1
-                if digits[other - first] < counts[scopes[other]]:
+                node.digits[other - first] += 1
+                if node.digits[other - first] < counts[scopes[other]]:
                     break
-                digits[other - first] = 0
-            other += 1
-    return work, largest
+                node.digits[other - first] = 0
+            other += np.uint32(1)
+    return read, largest
 
 
 @routine(allocates=False)
 def _joined(network, node, a):
     """Add a factor with two free variables to the table of this pair; return whether there is one."""
-    n = node.counts.shape[0]
-    starts, values = network.block_starts, node.values
+    starts, messages, values = network.block_starts, network.message_starts, node.values
     first, end = network.scope_starts[a], network.scope_starts[a + 1]
-    i = j = -1
+    i = j = end
     place, base = network.table_starts[a], 0.0
     for link in range(first, end):
         u = network.scopes[link]
         if node.counts[u] > 1:
-            i, j = (link, j) if i < 0 else (i, link)
+            if i == end:
+                i = link
+            else:
+                j = link
         elif node.counts[u] == 1:
             x = node.alive[starts[u]]
             place += x * network.strides[link]
-            base += values[starts[n + link] + x]
+            base += values[messages[link] + x]
         else:
             return False
     row, column = i - first, j - first
@@ -132,13 +123,12 @@ def _joined(network, node, a):
     link = network.scope_starts[pair]
     begin = network.added_starts[pair]
     across = network.strides[link]
-    stamps, trail, blocks, tops = node.stamps, node.trail, node.trail_blocks, node.tops
-    save(np.searchsorted(starts, begin), starts, values, stamps, trail, blocks, tops)
+    save(network, node, np.searchsorted(starts, begin))
     for s in range(node.counts[u]):
         x = node.alive[starts[u] + s]
         for t in range(node.counts[v]):
             y = node.alive[starts[v] + t]
-            cost = base + values[starts[n + i] + x] + values[starts[n + j] + y]
+            cost = base + values[messages[i] + x] + values[messages[j] + y]
             cost += network.tables[place + x * network.strides[i] + y * network.strides[j]]
             values[begin + x * across + y] += cost
     set_idle(network, node, a, True)
@@ -148,18 +138,82 @@ def _joined(network, node, a):
     return True
 
 
-@routine(allocates=False)
-def _free_ends(first, end, scopes, counts):
-    """Return the first and the last link of a factor to variables with several states."""
-    last = end - 1
-    while counts[scopes[first]] < 2 and first < last:
-        first += 1
-    while counts[scopes[last]] < 2 and first < last:
-        last -= 1
-    return first, last
+@routine(allocates=False, inlined=True)
+def _roles(network, node, link, forward):
+    """Return whether earlier visits of the pass change the factor of a link, and whether later ones do."""
+    a = network.link_factors[link]
+    first, end = network.scope_starts[a], network.scope_starts[a + 1]
+    last = end - np.uint32(1)
+    if node.free[a] < end - first:
+        while node.counts[network.scopes[first]] < 2 and first < last:
+            first += np.uint32(1)
+        while node.counts[network.scopes[last]] < 2 and first < last:
+            last -= np.uint32(1)
+    return (link > first, link < last) if forward else (link < last, link > first)
 
 
-@routine(allocates=False)
+@routine(allocates=False, inlined=True)
+def _collect(network, node, u, forward, idle):
+    """Shift costs from factors with earlier variables to u.
+
+    Return the number of links to later variables, listed in `targets`, the number of links to earlier ones,
+    and whether the table of a pair has changed.
+    """
+    values, alive, begin = node.values, node.alive, network.block_starts[u]
+    ahead, behind, is_joined = 0, 0, False
+    is_free = node.counts[u] > 1
+    i = network.near_starts[u]
+    while i < network.near_starts[u] + node.active[u]:
+        link = node.near[i]
+        a = network.link_factors[link]
+        if node.free[a] == 2 and network.slot_starts[a] >= 0 and _joined(network, node, a):
+            is_joined = True  # another link has replaced this one
+            continue
+        is_shared = node.free[a] > is_free
+        is_source, is_target = _roles(network, node, link, forward) if is_shared else (True, False)
+        if is_source and node.stale[link]:
+            node.stale[link] = False
+            read, largest = _pull(network, node, link)
+            node.work[0] += read
+            save(network, node, node.counts.shape[0] + link)
+            message = network.message_starts[link]
+            for j in range(node.counts[u]):
+                x = alive[begin + j]
+                if node.low[j] == np.inf:
+                    values[begin + x] = np.inf
+                else:
+                    least = node.low[j] + values[message + x]
+                    values[begin + x] += least
+                    values[message + x] -= least
+            if largest <= idle or not is_shared:
+                set_idle(network, node, a, True)
+                continue
+        i += np.uint32(1)
+        if is_shared and is_target:
+            node.targets[ahead] = link
+            ahead += 1
+        behind += is_shared and is_source
+    return ahead, behind, is_joined
+
+
+@routine(allocates=False, inlined=True)
+def _distribute(network, node, u, ahead, share, is_large):
+    """Shift this share of the costs of u to each factor of `targets`."""
+    begin = network.block_starts[u]
+    for i in range(ahead):
+        link = node.targets[i]
+        save(network, node, node.counts.shape[0] + link)
+        message = network.message_starts[link]
+        for j in range(node.counts[u]):
+            x = node.alive[begin + j]
+            node.values[message + x] += share * node.values[begin + x]
+        a = network.link_factors[link]
+        for other in range(network.scope_starts[a], network.scope_starts[a + 1]):
+            node.stale[other] = True
+            node.dirty[network.scopes[other]] |= is_large and other != link
+
+
+@routine(allocates=False, fastmath=NUMBERS)
 def propagate(network, node, bound, limit, passes, progress):
     """Sweep over dirty variables until the bound rises by less than `progress` of the missing bound.
 
@@ -168,94 +222,26 @@ def propagate(network, node, bound, limit, passes, progress):
     equal parts to its factors with later variables. States that raise the bound to the limit are removed.
     Return the bound; inf if it has reached the limit or no labelling exists.
     """
-    starts, scope_starts, scopes, strides, table_starts, tables, link_factors, near_starts = network[:8]
-    slot_starts, added_starts = network.slot_starts, network.added_starts
-    (
-        values,
-        alive,
-        counts,
-        dirty,
-        weights,
-        stamps,
-        trail,
-        trail_blocks,
-        tops,
-        low,
-        digits,
-        work,
-        free,
-        stale,
-        near,
-        _,
-        active,
-    ) = node
-    n = counts.shape[0]
+    values, alive, counts, dirty = node.values, node.alive, node.counts, node.dirty
+    n = np.uint32(counts.shape[0])
     for _ in range(passes):
         before = bound
         negligible = _NEGLIGIBLE * (limit - bound) / n if limit < np.inf else 0.0
-        idle = negligible * n / max(n, free.shape[0])
-        for step in range(2 * n):
+        idle = negligible * n / max(counts.shape[0], node.free.shape[0])
+        for step in range(n + n):
             forward = step < n
-            u = step if forward else 2 * n - 1 - step
+            u = step if forward else n + n - np.uint32(1) - step
             if not dirty[u]:
                 continue
-            begin = starts[u]
-            save(u, starts, values, stamps, trail, trail_blocks, tops)
-            ahead = behind = 0
-            choice, is_joined = counts[u] > 1, False
-            i = near_starts[u]
-            while i < near_starts[u] + active[u]:
-                link = near[i]
-                a = link_factors[link]
-                if free[a] == 2 and slot_starts[a] >= 0 and _joined(network, node, a):
-                    is_joined = True  # another link has replaced this one
-                    continue
-                is_shared, source, target = free[a] > choice, True, False
-                if is_shared:
-                    first, last = _free_ends(scope_starts[a], scope_starts[a + 1], scopes, counts)
-                    source, target = (link > first, link < last) if forward else (link < last, link > first)
-                if source and stale[link]:
-                    stale[link] = False
-                    read, largest = _pull(
-                        link,
-                        u,
-                        added_starts[a],
-                        scope_starts,
-                        scopes,
-                        strides,
-                        table_starts,
-                        tables,
-                        starts,
-                        link_factors,
-                        values,
-                        alive,
-                        counts,
-                        low,
-                        digits,
-                    )
-                    work[0] += read
-                    save(n + link, starts, values, stamps, trail, trail_blocks, tops)
-                    message = starts[n + link]
-                    for j in range(counts[u]):
-                        x = alive[begin + j]
-                        if low[j] == np.inf:
-                            values[begin + x] = np.inf
-                        else:
-                            least = low[j] + values[message + x]
-                            values[begin + x] += least
-                            values[message + x] -= least
-                    if largest <= idle or not is_shared:
-                        set_idle(network, node, a, True)
-                        continue
-                i += 1
-                ahead += is_shared and target
-                behind += is_shared and source
+            begin = network.block_starts[u]
+            save(network, node, u)
+            ahead, behind, is_joined = _collect(network, node, u, forward, idle)
             least = np.inf
             for i in range(counts[u]):
                 least = min(least, values[begin + alive[begin + i]])
             bound += least
             if not bound < limit:
-                weights[u] += 1.0
+                node.weights[u] += 1.0
                 return np.inf
             kept = 0
             largest = 0.0
@@ -278,26 +264,10 @@ def propagate(network, node, bound, limit, passes, progress):
             share = 1.0 / max(ahead, behind, 1)
             residual = max(0.0, 1.0 - ahead * share)
             dirty[u] |= behind > 0 and residual * largest > negligible
-            if ahead == 0:
-                continue
-            for i in range(near_starts[u], near_starts[u] + active[u]):
-                link = near[i]
-                a = link_factors[link]
-                if free[a] < 2:
-                    continue
-                first, last = _free_ends(scope_starts[a], scope_starts[a + 1], scopes, counts)
-                if link == (last if forward else first):
-                    continue
-                save(n + link, starts, values, stamps, trail, trail_blocks, tops)
-                message = starts[n + link]
-                for j in range(kept):
-                    x = alive[begin + j]
-                    values[message + x] += share * values[begin + x]
-                for other in range(scope_starts[a], scope_starts[a + 1]):
-                    stale[other] = True
-                    dirty[scopes[other]] |= other != link and share * largest > idle
-            for i in range(kept):
-                values[begin + alive[begin + i]] *= residual
+            if ahead > 0:
+                _distribute(network, node, u, ahead, share, share * largest > idle)
+                for i in range(kept):
+                    values[begin + alive[begin + i]] *= residual
         if bound - before <= progress * (limit - before):
             break
     return bound
