@@ -117,9 +117,12 @@ def _auto(state: MapState) -> Plan:
         yield sweeps
     if not state.tighten:
         return
-    stages: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes} if compact else {}
-    if small:
-        stages["search"] = _branch_and_bound
+    primal: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes}
+    search: dict[str, Stage] = {"search": _branch_and_bound}
+    if small:  # the first stage has the first long turn
+        stages = primal | search if compact else search | primal
+    else:
+        stages = primal if compact else {}
     stages["dual cutting planes"] = _dual_cutting_planes
     if small:
         stages |= {"local search": _local_search}

@@ -1,4 +1,4 @@
-"""Greedy cliques in a graph, in compiled code.
+"""Greedy cliques in a graph, and odd sets of them, in compiled code.
 
 Only modules that need numba in any case import this one.
 """
@@ -58,3 +58,51 @@ def _longer(array, size):
     more = np.empty(2 * array.shape[0] + size, np.int64)
     more[: array.shape[0]] = array
     return more
+
+
+@routine
+def odd_combinations(table, p, slacks, least):
+    """Return the odd sets of rows whose sums, halved and rounded down, are violated by more than `least` / 2.
+
+    The sum of an odd set loses half of its slacks and of the p with odd coefficients by the rounding, and
+    gains 1/2. The columns of largest p are made even in all rows except one by elimination modulo 2 (Koster,
+    Zymolka, Kutschka 2009, doi:10.1007/s00453-008-9178-2). Columns are in descending order of p.
+    """
+    n, m = table.shape
+    odd, used = table.astype(np.uint8), np.eye(n, dtype=np.uint8)
+    waiting, losses = np.ones(n, np.bool_), np.empty(n)
+    found, count = np.empty((16, n), np.uint8), 0
+    for i in range(n):
+        losses[i] = slacks[i] + _total(odd[i], p, 0)
+    for column in range(m):
+        pivot = -1
+        for i in range(n):
+            if waiting[i] and odd[i, column] and (pivot < 0 or losses[i] < losses[pivot]):
+                pivot = i
+        if pivot < 0:
+            continue
+        waiting[pivot] = False
+        for i in range(n):
+            if i == pivot or not odd[i, column] or not waiting[i]:
+                continue
+            odd[i, column:] ^= odd[pivot, column:]
+            used[i] ^= used[pivot]
+            losses[i] = _total(used[i], slacks, 0) + _total(odd[i], p, column)
+            if losses[i] < 1.0 - least and used[i].sum() % 2 == 1:
+                if count == found.shape[0]:
+                    more = np.empty((2 * count, n), np.uint8)
+                    more[:count] = found
+                    found = more
+                found[count] = used[i]
+                count += 1
+    return found[:count]
+
+
+@routine
+def _total(chosen, weights, first):
+    """Return the sum of the chosen weights from the index `first`."""
+    total = 0.0
+    for i in range(first, chosen.shape[0]):
+        if chosen[i]:
+            total += weights[i]
+    return total

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import FactorArrays
@@ -74,7 +73,7 @@ class Conflicts:
         self._tails, self._heads = np.divmod(arcs, max(1, n_literals))
         self._degrees = np.bincount(self._tails, minlength=n_literals)
         self._starts = np.concatenate([[0], np.cumsum(self._degrees)])
-        self._violated = sparse.csr_array((0, n_literals))
+        self._violated = self._tight = sparse.csr_array((0, n_literals))
 
     def __len__(self) -> int:
         return self._tails.size // 2
@@ -83,35 +82,26 @@ class Conflicts:
         """Return the inequalities ``normals @ p <= offsets`` of cliques that p violates."""
         from cutplane.graphical.cycles.odd_cycle_passes import select
 
-        found = self._cliques(p)
-        found = found[select(found, found @ p - 1.0 - _TOL, _PARALLEL)]
+        self._tight = self._cliques(p)
+        found = self._tight[select(self._tight, self._tight @ p - 1.0 - _TOL, _PARALLEL)]
         self._violated = sparse.csr_array(sparse.vstack([self._violated, found]))
         return found, np.ones(found.shape[0])
 
     def odd_sets(self, p: Array) -> tuple[Any, Array]:
         """Return the inequalities ``normals @ p <= offsets`` of odd sets of cliques that p violates.
 
-        The sets consist of likely cliques, and of cliques that were violated before.
+        The sets consist of cliques that were found by the last call of `cliques`, or violated before.
         """
         from cutplane.graphical.cycles.odd_cycle_passes import select
+        from cutplane.graphical.primal.conflict_passes import odd_combinations
 
-        cliques = sparse.csr_array(sparse.vstack([self._violated, self._cliques(p)]))
-        cliques = cliques[np.flatnonzero(cliques @ p > _TOL)]
+        cliques = self._different(sparse.csr_array(sparse.vstack([self._violated, self._tight])))
+        slacks = 1.0 - cliques @ p
+        cliques, slacks = cliques[slacks < 1.0], slacks[slacks < 1.0]
         likely = np.flatnonzero((p > _TOL) & (p < 1.0 - _TOL))
         likely = likely[np.argsort(-p[likely], kind="stable")]
-        n, inside = cliques.shape[0], cliques[:, likely].tocoo()
-        size = n + likely.size
-        links = sparse.csr_array((inside.data, (inside.row, n + inside.col)), shape=(size, size))
-        n_parts, part = csgraph.connected_components(links, directed=False)
-        sets = [sparse.csr_array((0, n))]
-        for number in np.flatnonzero(np.bincount(part[:n], minlength=n_parts) > 2):
-            rows, columns = np.flatnonzero(part[:n] == number), np.flatnonzero(part[n:] == number)
-            table = cliques[rows][:, likely[columns]].toarray() > 0.0
-            chosen = _odd_combinations(table, p[likely[columns]], 1.0 - cliques[rows] @ p)
-            places = np.nonzero(chosen)
-            entries = np.ones(places[0].size), (places[0], rows[places[1]])
-            sets.append(sparse.csr_array(entries, shape=(len(chosen), n)))
-        chosen = sparse.csr_array(sparse.vstack(sets))
+        sets = odd_combinations(cliques[:, likely].toarray() > 0.0, p[likely], slacks, 2.0 * _TOL)
+        chosen = sparse.csr_array(np.unique(sets, axis=0).astype(np.float64))
         normals = chosen @ cliques
         normals.data = np.floor(0.5 * normals.data)
         normals.eliminate_zeros()
@@ -131,37 +121,16 @@ class Conflicts:
         entries = np.ones(members.size), members, starts
         found = sparse.csr_array(entries, shape=(starts.size - 1, self.n_literals))
         found.sort_indices()
-        sums = found @ np.random.default_rng(0).random(self.n_literals)
-        return found[np.unique(sums, return_index=True)[1]]
+        return self._different(found)
+
+    def _different(self, cliques: Any) -> Any:
+        """Return the different rows, with sorted indices."""
+        sums = cliques @ np.random.default_rng(0).random(self.n_literals)
+        return cliques[np.unique(sums, return_index=True)[1]]
 
 
 _PARALLEL = 0.5
 """Cosine from which a deeper cut replaces another, because the two then share about half of their terms."""
-
-
-def _odd_combinations(table: Array, p: Array, slacks: Array) -> Array:
-    """Return the sets of rows whose sums, halved and rounded down, are violated, as a boolean matrix.
-
-    The sum of an odd set loses half of its slacks and of the p with odd coefficients by the rounding, and
-    gains 1/2. The columns of largest p are made even in all rows except one by elimination modulo 2 (Koster,
-    Zymolka, Kutschka 2009, doi:10.1007/s00453-008-9178-2). Columns are in descending order of p.
-    """
-    odd, used = table.copy(), np.eye(len(table), dtype=bool)
-    losses = slacks + odd @ p
-    waiting, found = np.ones(len(table), dtype=bool), [np.zeros((0, len(table)), dtype=bool)]
-    for column in range(p.size):
-        rows = np.flatnonzero(odd[:, column] & waiting)
-        if not rows.size:
-            continue
-        pivot = rows[np.argmin(losses[rows])]
-        waiting[pivot] = False
-        rows = rows[rows != pivot]
-        odd[rows] ^= odd[pivot]
-        used[rows] ^= used[pivot]
-        losses[rows] = used[rows] @ slacks + odd[rows] @ p
-        deep = rows[(losses[rows] < 1.0 - 2.0 * _TOL) & (used[rows].sum(axis=1) % 2 == 1)]
-        found.append(used[deep])
-    return np.unique(np.concatenate(found), axis=0)
 
 
 def forbidden_pairs(model: FactorGraph) -> Array:

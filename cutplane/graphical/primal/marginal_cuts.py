@@ -11,6 +11,7 @@ from scipy import sparse
 from cutplane.graphical.cycles.odd_cycles import CycleGraph, separate_odd_cycles
 from cutplane.graphical.primal.disagreement import Disagreements, RootedForest
 from cutplane.graphical.primal.local_polytope import LocalPolytope
+from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator
 from cutplane.sets.box import WholeSpace
@@ -76,12 +77,12 @@ class CycleInequalities(FeasibleSet):
     def separate(self, x: Array) -> HalfSpaces:
         """Return violated inequalities as sparse half-spaces; none if none were found."""
         for half_spaces in self.kinds(x):
-            if len(half_spaces):
+            if half_spaces:
                 return half_spaces
         return HalfSpaces(np.empty((0, x.size)), np.empty(0))
 
-    def kinds(self, x: Array) -> Iterator[HalfSpaces]:
-        """Yield half-spaces of one kind after the other, the ones that take the least time first."""
+    def kinds(self, x: Array) -> Iterator[HalfSpaces | None]:
+        """Yield half-spaces of one kind after the other, the fastest first; None in the middle of a kind."""
         relaxation = self.relaxation
         conflicts, literals = relaxation.conflicts, relaxation.literals
         excludes = self._local_cuts and len(conflicts) > 0
@@ -98,7 +99,8 @@ class CycleInequalities(FeasibleSet):
         yield found
         if self._local_cuts:
             graph, differ = relaxation.couplings
-            yield differ.pull_back(*separate_local_cuts(graph, differ(x)))
+            for cuts in separate_local_cuts(graph, differ(x)):
+                yield None if cuts is None else differ.pull_back(*cuts)
 
     def _is_labelling(self, x: Array) -> bool:
         """Return whether x is a labelling, because a labelling violates no inequality except conflicts."""
@@ -116,33 +118,33 @@ _MAX_SETS = 64
 """Most sets per round, because each takes a linear programme."""
 
 
-def separate_local_cuts(graph: CycleGraph, c: Array) -> tuple[Any, Array]:
+def separate_local_cuts(graph: CycleGraph, c: Array) -> Iterator[tuple[Any, Array] | None]:
     """Find inequalities of the cut polytope, ``normals @ c <= offsets``, that c violates.
 
     Edges with c = 0 or 1 are contracted, and small sets of the remaining nodes are tested. If c on a set is
     not a convex combination of the cuts of this set, the segment from the mean of these cuts to c crosses a
     facet of their convex hull, which a linear programme finds. The facets include, for example, the wheel,
     bicycle wheel and clique inequalities (Buchheim, Liers, Oswald 2008, doi:10.1016/j.orl.2008.01.004). The
-    point c should satisfy the cycle inequalities.
+    point c should satisfy the cycle inequalities. Yield None after each set, and the inequalities at the end.
     """
     contracted = Contraction(graph.edges, np.clip(c, 0.0, 1.0), graph.n_nodes, _INTEGRAL)
-    rows, offsets = [], []
+    found = [(np.empty(0, dtype=np.int64), np.empty(0), 0.0)]
     for nodes in _node_sets(contracted):
         inside = np.zeros(contracted.n_components, dtype=bool)
         inside[nodes] = True
         chosen = np.flatnonzero(inside[contracted.pairs].all(axis=1))
         facet = _facet(contracted.c[chosen], _all_cuts(nodes, contracted.pairs[chosen]))
-        if facet is None:
-            continue
-        edges, normal, offset = contracted.lift(chosen, *facet)
-        size = float(np.linalg.norm(normal))
-        if normal @ c[edges] - offset > _TOLERANCE * size:
-            rows.append((edges, normal / size))
-            offsets.append(offset / size)
-    starts = np.cumsum([0, *(edges.size for edges, _ in rows)])
-    edges = np.concatenate([edges for edges, _ in rows]) if rows else np.empty(0, dtype=np.int64)
-    values = np.concatenate([normal for _, normal in rows]) if rows else np.empty(0)
-    return sparse.csr_array((values, edges, starts), shape=(len(rows), graph.n_edges)), np.array(offsets)
+        if facet is not None:
+            edges, normal, offset = contracted.lift(chosen, *facet)
+            size = float(np.linalg.norm(normal))
+            if normal @ c[edges] - offset > _TOLERANCE * size:
+                found.append((edges, normal / size, offset / size))
+        yield None
+    edges, values, offsets = zip(*found, strict=True)
+    starts = np.cumsum([part.size for part in edges])
+    shape = len(found) - 1, graph.n_edges
+    normals = sparse.csr_array((np.concatenate(values), np.concatenate(edges), starts), shape=shape)
+    yield normals, np.array(offsets[1:])
 
 
 def _node_sets(contracted: Contraction) -> Iterator[Array]:
@@ -179,16 +181,22 @@ def _all_cuts(nodes: Array, pairs: Array) -> Array:
 
 
 def _facet(x: Array, points: Array) -> tuple[Array, float] | None:
-    """Return (normal, offset) of the facet of the hull of points that separates x; None if x is inside."""
-    from scipy.optimize import linprog
+    """Return (normal, offset) of the facet of the hull of points that separates x; None if x is inside.
 
-    middle = points.mean(axis=0)
-    answer = linprog(
-        middle - x, A_ub=points - middle, b_ub=np.ones(len(points)), bounds=(None, None), method="highs-ds"
-    )
-    if answer.x is None or -answer.fun <= 1.0 + 1e-9:
+    If x - middle is a nonnegative combination of the points - middle with the least sum s, then the segment
+    from the middle to x crosses the facet at 1 / s of its length, and the multipliers are the normal.
+    """
+    from cutplane.masters.base import MasterStatus
+    from cutplane.masters.highs import DUAL_SIMPLEX, living_model, rerun
+
+    n, middle = len(points), points.mean(axis=0)
+    rows = sparse.csr_array((points - middle).T)
+    hull = LinearForm(np.ones(n), np.zeros(n), np.full(n, np.inf), rows, x - middle, x - middle)
+    model = living_model(hull, DUAL_SIMPLEX)
+    if rerun(model)[0] is not MasterStatus.SOLVED or model.getInfo().objective_function_value <= 1.0 + 1e-9:
         return None
-    normal = np.where(np.abs(answer.x) > 1e-9 * np.abs(answer.x).max(), answer.x, 0.0)
+    normal = np.array(model.getSolution().row_dual)
+    normal[np.abs(normal) <= 1e-9 * np.abs(normal).max()] = 0.0
     return normal, float((points @ normal).max())
 
 

@@ -32,8 +32,8 @@ _MAX_AGE = 20
 """Iterations after which an idle cut is dropped, because small linear programmes are fast."""
 _PATIENCE = 30
 """Rounds of cuts without a rise before the end, because degenerate programmes may need some of them."""
-_SLICE = 0.02
-"""Seconds of the first part of a linear programme, because this is the first turn of a stage. Each further
+_SLICE = 0.005
+"""Seconds of the first part of a linear programme, because turns of a stage begin with as much. Each further
 part takes twice as long, because it begins with a factorisation."""
 
 
@@ -135,7 +135,7 @@ class MarginalProgramme:
         self.separations += 1
         for half_spaces in CycleInequalities(self.relaxation, local_cuts=True).kinds(x):
             self._check_time("the separation has not ended.")
-            if len(half_spaces):
+            if half_spaces:
                 return half_spaces
             yield
         return None
