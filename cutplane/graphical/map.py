@@ -90,7 +90,7 @@ def solve_map(
         stopping = stopping | TimeLimit(time_limit)
         deadline = clock() + time_limit
     given = None if labelling is None else np.asarray(labelling)
-    state = MapState(model, bool(tighten), deadline, given)
+    state = MapState(model, bool(tighten), tol, deadline, given)
     if start is not None:
         check_start(start, model)
         state.offer(start.labelling)
@@ -135,34 +135,34 @@ def _auto(state: MapState) -> Plan:
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until all except the local search have ended.
 
-    Half of a round is for the stage whose last turn closed most of the gap per second. If no turn closed a
-    tenth of the gap, this half is for branch and bound, because it ends on every model. All stages share the
-    other half equally, and they share bounds and labellings. When the dual cutting planes end and have closed
-    half of the gap, branch and bound starts again from their costs.
+    Half of a round is for the stage that would close its gap (from its bound to the best energy) first at the
+    rate of its last turn, or for branch and bound if none would, because it ends on every model. All stages
+    share the other half equally, and they share bounds and labellings. If the gap of branch and bound is
+    twice the shared gap, it starts again from the present costs.
     """
     running = {name: stage(state) for name, stage in stages.items()}
-    credit, rates = dict.fromkeys(running, 0.0), dict.fromkeys(running, 0.0)
-    length, start = _FIRST_TURN, state.energy - state.bound
-    leader = next(iter(running))
+    credit, bounds = dict.fromkeys(running, 0.0), dict.fromkeys(running, -math.inf)
+    remaining = dict.fromkeys(running, math.inf)
+    length, leader = _FIRST_TURN, next(iter(running))
     while running.keys() - {"local search"}:
         for name in list(running):
             credit[name] += length * (1.0 / len(running) + (name == leader))
-            began, gap = clock(), state.energy - state.bound
-            while credit[name] > 0.0:
-                before = clock()
+            if credit[name] <= 0.0:
+                continue
+            before, began = bounds[name], clock()
+            if name == "search" and state.energy - before > 2.0 * (state.energy - state.bound) > 0.0:
+                running[name] = stages[name](state)
+            while credit[name] > clock() - began:
                 progress = next(running[name], None)
                 if progress is None:
                     del running[name]
                     break
+                bounds[name] = max(bounds[name], progress.bound)
                 yield progress
-                credit[name] -= clock() - before
-            closed = max(state.energy - state.bound, 1e-9 * gap)
-            if clock() > began and 0.0 < gap < math.inf:
-                rates[name] = math.log(gap / closed) / (clock() - began) if closed < 0.9 * gap else 0.0
-            if name == "dual cutting planes" and name not in running and closed < 0.5 * start:
-                running["search"] = _branch_and_bound(state)
-        rates = {name: rates[name] for name in running}
-        leader = max(rates, key=lambda name: (rates[name], name == "search"), default="")
+            seconds = clock() - began
+            credit[name] -= seconds
+            remaining[name] = seconds * state.turns_to_close(before, bounds[name])
+        leader = min(running, key=lambda name: (remaining[name], name != "search"), default="")
         length *= _GROWTH
 
 
@@ -331,6 +331,8 @@ class MapState(BestLabelling):
     reason : str
         Why the last stage has ended.
     tighten : bool
+    tol : float
+        Gap relative to the energy that counts as closed.
     deadline : float
         The time on `cutplane.runtime.clock.clock` at which to stop; inf for no limit.
     proof : Reparametrization or None
@@ -340,10 +342,15 @@ class MapState(BestLabelling):
     """
 
     def __init__(
-        self, model: FactorGraph, tighten: bool, deadline: float = math.inf, labelling: Array | None = None
+        self,
+        model: FactorGraph,
+        tighten: bool,
+        tol: float = 0.0,
+        deadline: float = math.inf,
+        labelling: Array | None = None,
     ):
         super().__init__(model, labelling)
-        self.tighten, self.deadline = tighten, deadline
+        self.tighten, self.tol, self.deadline = tighten, tol, deadline
         self.bound = -math.inf
         self.reason = _DONE
         self.proof: Reparametrization | None = None
@@ -377,6 +384,17 @@ class MapState(BestLabelling):
                 raise TimeoutError("the first sweeps have not ended.")
         self.offer(decode(rep, self.deadline))
         return without_penalties(self.model, self.energy)
+
+    def turns_to_close(self, before: float, after: float) -> float:
+        """Return how many more turns like the last one, from bound to bound, close the gap to the tolerance.
+
+        The gap is assumed to shrink by the same factor in each turn; inf if the bound did not rise.
+        """
+        gap, left = self.energy - before, self.energy - after
+        if not 0.0 < left < gap < math.inf:
+            return math.inf
+        target = max(self.tol * abs(self.energy), self.model.energy_lattice.unit, sys.float_info.min)
+        return max(math.log(left / target), 0.0) / math.log(gap / left)
 
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up if energies have a unit."""
