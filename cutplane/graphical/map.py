@@ -135,35 +135,59 @@ def _auto(state: MapState) -> Plan:
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until all except the local search have ended.
 
-    Half of a round is for the stage that would close its gap (from its bound to the best energy) first at the
-    rate of its last turn, or for branch and bound if none would, because it ends on every model. All stages
-    share the other half equally, and they share bounds and labellings. If the gap of branch and bound is
-    twice the shared gap, it starts again from the present costs.
+    Half of a round is for the stage that would end first, as `_Turns` estimates it. All stages share the other
+    half equally, and they share bounds and labellings. When the costs of the dual halve the gap with which
+    branch and bound began, it begins again.
     """
-    running = {name: stage(state) for name, stage in stages.items()}
-    credit, bounds = dict.fromkeys(running, 0.0), dict.fromkeys(running, -math.inf)
-    remaining = dict.fromkeys(running, math.inf)
-    length, leader = _FIRST_TURN, next(iter(running))
+    running = {name: _Turns(stage(state)) for name, stage in stages.items()}
+    length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
     while running.keys() - {"local search"}:
-        for name in list(running):
-            credit[name] += length * (1.0 / len(running) + (name == leader))
-            if credit[name] <= 0.0:
-                continue
-            before, began = bounds[name], clock()
-            if name == "search" and state.energy - before > 2.0 * (state.energy - state.bound) > 0.0:
-                running[name] = stages[name](state)
-            while credit[name] > clock() - began:
-                progress = next(running[name], None)
-                if progress is None:
-                    del running[name]
-                    break
-                bounds[name] = max(bounds[name], progress.bound)
-                yield progress
-            seconds = clock() - began
-            credit[name] -= seconds
-            remaining[name] = seconds * state.turns_to_close(before, bounds[name])
-        leader = min(running, key=lambda name: (remaining[name], name != "search"), default="")
+        for name, turns in list(running.items()):
+            yield from turns.take(length * (1.0 / len(running) + (name == leader)), state)
+            if turns.has_ended:
+                del running[name]
+            if name == "dual cutting planes" and state.energy - root > 2.0 * (state.energy - turns.bound) > 0:
+                running["search"], root = _Turns(_branch_and_bound(state)), turns.bound
+        leader = min(running, key=lambda name: (running[name].remaining, name != "search"), default="")
         length *= _GROWTH
+
+
+class _Turns:
+    """A stage that runs in turns, and an estimate of the seconds until it ends.
+
+    The estimate is the smaller of two. If a turn shrinks the gap between the stage's bound and the best
+    energy by a factor, each further turn is assumed to shrink it as much. If the stage knows the share of its
+    work that is to be done, the rest is assumed to take as long in proportion.
+    """
+
+    def __init__(self, stage: Iterator[Progress]) -> None:
+        self.stage = stage
+        self.bound, self.remaining, self.has_ended = -math.inf, math.inf, False
+        self._credit = self._seconds = 0.0
+
+    def take(self, seconds: float, state: MapState) -> Iterator[Progress]:
+        """Run the stage for some seconds, minus the seconds by which earlier turns were too long."""
+        self._credit += seconds
+        if self._credit <= 0.0:
+            return
+        before, began, open_share = self.bound, clock(), 1.0
+        while clock() - began < self._credit:
+            progress = next(self.stage, None)
+            if progress is None:
+                self.has_ended = True
+                return
+            self.bound, open_share = max(self.bound, progress.bound), progress.open_share
+            yield progress
+        took = clock() - began
+        self._credit -= took
+        self._seconds += took
+        gap, left = state.energy - before, state.energy - self.bound
+        target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
+        self.remaining = math.inf
+        if 0.0 < left < gap < math.inf:
+            self.remaining = took * max(math.log(left / target), 0.0) / math.log(gap / left)
+        if open_share < 1.0:
+            self.remaining = min(self.remaining, self._seconds * open_share / (1.0 - open_share))
 
 
 def _primal(state: MapState) -> Plan:
@@ -233,7 +257,7 @@ def _branch_and_bound(state: MapState) -> Iterator[Progress]:
     for result in search(*start, deadline=state.deadline, others=state):
         state.offer(result.labelling)
         state.reason = f"the search was stopped after {result.nodes} nodes"
-        yield Progress("search", result.bound)
+        yield Progress("search", result.bound, open_share=result.open_share)
 
 
 def _local_search(state: MapState, most: float = math.inf) -> Iterator[Progress]:
@@ -313,13 +337,17 @@ _SWEEPS = 5
 
 @dataclass(frozen=True)
 class Progress:
-    """The bound and the counts after an iteration; sweeps and searches since the start of the stage."""
+    """The bound and the counts after an iteration; sweeps and searches since the start of the stage.
+
+    `open_share` is the estimated share of the stage's work that is to be done; 1 if it is unknown.
+    """
 
     step: str
     bound: float
     n_cuts: int = 0
     sweeps: int = 0
     searches: int = 0
+    open_share: float = 1.0
 
 
 class MapState(BestLabelling):
@@ -384,17 +412,6 @@ class MapState(BestLabelling):
                 raise TimeoutError("the first sweeps have not ended.")
         self.offer(decode(rep, self.deadline))
         return without_penalties(self.model, self.energy)
-
-    def turns_to_close(self, before: float, after: float) -> float:
-        """Return how many more turns like the last one, from bound to bound, close the gap to the tolerance.
-
-        The gap is assumed to shrink by the same factor in each turn; inf if the bound did not rise.
-        """
-        gap, left = self.energy - before, self.energy - after
-        if not 0.0 < left < gap < math.inf:
-            return math.inf
-        target = max(self.tol * abs(self.energy), self.model.energy_lattice.unit, sys.float_info.min)
-        return max(math.log(left / target), 0.0) / math.log(gap / left)
 
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up if energies have a unit."""

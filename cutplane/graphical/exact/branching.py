@@ -124,6 +124,7 @@ class Branching:
             usefulness=np.zeros(model.n_variables),
         )
         self._waiting = [(float(model.constant), 0, 0, np.empty((0, 4), dtype=np.int64))]
+        self._waiting_share = 1.0
         self._numbers = count(1)
         self._root_bound, self._root_limit, self._root_passes = model.constant, np.nan, 0
         self._is_diving = self._is_closed = False
@@ -176,6 +177,18 @@ class Branching:
             bounds += [self._tree.bounds[_EXPECTED], *self._tree.open_bounds[: self._tree.at[_OPEN], 1]]
         return float(max(self._root_bound, min(bounds, default=np.inf)))
 
+    @property
+    def open_share(self) -> float:
+        """Estimate the share of the search that is to be done: the sum of 1 / 2^depth over the open nodes.
+
+        It is exact if both children of each node need as long (Kilby et al. 2006).
+        """
+        at, opened = self._tree.at, self._tree.open
+        share = self._waiting_share
+        if self._is_diving:
+            share += 0.5 ** at[_DEPTH] + float((0.5 ** (opened[: at[_OPEN], 1] + 1)).sum())
+        return min(share, 1.0)
+
     def _dive(self, limit: float, max_nodes: int) -> int:
         is_closed, self._is_closed = self._is_closed, False
         return _dive(
@@ -197,6 +210,7 @@ class Branching:
             decisions = np.concatenate([tree.path[:depth], [[*removed, 0]]])
             waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
             heapq.heappush(self._waiting, waiting)
+            self._waiting_share += 0.5 ** len(decisions)
         if self._replayed > 0.1 * self._node.work[0] and tree.at[_BACKTRACKS] >= self._dead_ends:
             self._dead_ends *= 2
         elif self._replayed < 0.05 * self._node.work[0]:
@@ -223,6 +237,7 @@ class Branching:
         if not self._waiting or max(self._waiting[0][0], self._root_bound) >= limit:
             return False
         bound, _, _, decisions = heapq.heappop(self._waiting)
+        self._waiting_share -= 0.5 ** len(decisions)
         for u, low, high, kept in decisions.tolist():
             restrict(self._network, node, u, low, high, kept == 1)
         tree.path[: len(decisions)] = decisions

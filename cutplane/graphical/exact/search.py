@@ -46,6 +46,7 @@ class SearchResult:
     bound: float
     nodes: int
     finished: bool
+    open_share: float
 
 
 def search(
@@ -142,6 +143,7 @@ class _Search:
         self.best, self.others = _Incumbent(model, labelling), others
         self.floor = self.bound = -np.inf
         self.nodes = 0
+        self.open_share = 1.0
 
     def result(self) -> SearchResult:
         best = self.best
@@ -149,7 +151,8 @@ class _Search:
         bound = max(self.floor, min(self.bound, best.limit) - best.rounding)
         if finished and best.unit:
             bound = best.energy
-        return SearchResult(best.labelling, best.energy, float(min(bound, best.energy)), self.nodes, finished)
+        bound = float(min(bound, best.energy))
+        return SearchResult(best.labelling, best.energy, bound, self.nodes, finished, self.open_share)
 
     def steps(self) -> Iterator[None]:
         """Reduce the model while that helps, then branch."""
@@ -218,7 +221,7 @@ class _Search:
             if self.others is not None:
                 self.best.offer(self.others.labelling)
             tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
-            self.nodes = tree.nodes
+            self.nodes, self.open_share = tree.nodes, tree.open_share
             lost = self._rounding_error(model, model.constant, tree.additions)
             self.best.rounding = max(self.best.rounding, before + lost)
             self.bound = max(self.bound, tree.lower_bound())
