@@ -137,18 +137,20 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
 
     Half of a round is for the stage that would end first, as `_Turns` estimates it. All stages share the other
     half equally, and they share bounds and labellings. When the costs of the dual halve the gap with which
-    branch and bound began, it begins again.
+    branch and bound began, it begins again, unless it is half done, and is expected to take as long again.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
     length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
     while running.keys() - {"local search"}:
-        for name, turns in list(running.items()):
+        for name in list(running):
+            turns = running[name]
             yield from turns.take(length * (1.0 / len(running) + (name == leader)), state)
             if turns.has_ended:
                 del running[name]
-            if name == "dual cutting planes" and state.energy - root > 2.0 * (state.energy - turns.bound) > 0:
-                running["search"], root = _Turns(_branch_and_bound(state)), turns.bound
-        leader = min(running, key=lambda name: (running[name].remaining, name != "search"), default="")
+        dual, search = running.get("dual cutting planes"), running["search"]
+        if dual and state.energy - root > 2.0 * (state.energy - dual.bound) and search.remaining > search.spent:
+            running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
+        leader = min(running.keys() - {"local search"}, key=lambda name: running[name].remaining, default="")
         length *= _GROWTH
 
 
@@ -156,14 +158,15 @@ class _Turns:
     """A stage that runs in turns, and an estimate of the seconds until it ends.
 
     The estimate is the smaller of two. If a turn shrinks the gap between the stage's bound and the best
-    energy by a factor, each further turn is assumed to shrink it as much. If the stage knows the share of its
-    work that is to be done, the rest is assumed to take as long in proportion.
+    energy by a factor, each further turn is assumed to shrink it as much. If a search knows the share of its
+    tree that it has visited, the square root of this share is taken as the share of its time, because dives
+    visit small subtrees first. It is `expected` before the first turn that allows an estimate.
     """
 
-    def __init__(self, stage: Iterator[Progress]) -> None:
+    def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
         self.stage = stage
-        self.bound, self.remaining, self.has_ended = -math.inf, math.inf, False
-        self._credit = self._seconds = 0.0
+        self.bound, self.remaining, self.has_ended = -math.inf, expected, False
+        self._credit = self.spent = 0.0
 
     def take(self, seconds: float, state: MapState) -> Iterator[Progress]:
         """Run the stage for some seconds, minus the seconds by which earlier turns were too long."""
@@ -180,14 +183,16 @@ class _Turns:
             yield progress
         took = clock() - began
         self._credit -= took
-        self._seconds += took
+        self.spent += took
         gap, left = state.energy - before, state.energy - self.bound
+        if gap == math.inf and open_share == 1.0:
+            return
         target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
         self.remaining = math.inf
         if 0.0 < left < gap < math.inf:
             self.remaining = took * max(math.log(left / target), 0.0) / math.log(gap / left)
         if open_share < 1.0:
-            self.remaining = min(self.remaining, self._seconds * open_share / (1.0 - open_share))
+            self.remaining = min(self.remaining, self.spent * ((1.0 - open_share) ** -0.5 - 1.0))
 
 
 def _primal(state: MapState) -> Plan:

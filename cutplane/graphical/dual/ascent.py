@@ -92,12 +92,17 @@ class ClusterAscent:
         self._rise = math.inf
         self._is_fruitless = False
         self._fixed_at = math.inf
+        self._seeking = self._sweeping = 0.0
 
     def __iter__(self) -> Iterator[str]:
         idle = 0
         while True:
-            kind = self._tightened() if self.tighten and self.is_slow() else "sweep"
+            began = clock()
+            seeks = self.tighten and self.is_slow() and self._seeking <= self._sweeping
+            kind = self._tightened() if seeks else "sweep"
+            middle = clock()
             self._sweep()
+            self._seeking, self._sweeping = self._seeking + middle - began, self._sweeping + clock() - middle
             yield kind
             if self.bound >= self.best.energy - self._share(0.0):
                 self.reason = (

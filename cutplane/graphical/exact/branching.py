@@ -45,7 +45,7 @@ _MOST_WAITING = 1e7
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
 _OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST = range(8)
-_HERE, _EXPECTED, _MARK_BOUND, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(7)
+_HERE, _EXPECTED, _MARK_BOUND, _MARK_BEGUN, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(8)
 
 
 class Incumbent(Protocol):
@@ -118,7 +118,7 @@ class Branching:
             open=np.empty((most, 5), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
             at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
-            bounds=np.array([model.constant, model.constant, 0.0, 0.0, model.constant, np.inf, 1.0]),
+            bounds=np.array([model.constant, model.constant, 0.0, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             best=np.full(model.n_variables, -1),
             usefulness=np.zeros(model.n_variables),
@@ -181,12 +181,18 @@ class Branching:
     def open_share(self) -> float:
         """Estimate the share of the search that is to be done: the sum of 1 / 2^depth over the open nodes.
 
-        It is exact if both children of each node need as long (Kilby et al. 2006).
+        It is exact if both children of each node need as long (Kilby et al. 2006). A node that is searched
+        for as long as its elimination would take, and then eliminated, is done in proportion to this time.
         """
-        at, opened = self._tree.at, self._tree.open
+        at, bounds, done = self._tree.at, self._tree.bounds, float(self._is_closed)
+        n_open, depth = at[_OPEN], at[_DEPTH]
+        if at[_MARK] >= 0:
+            n_open, depth = at[_MARK], at[_MARK_DEPTH]
+            searched = (self._node.work[0] - bounds[_MARK_BEGUN]) / (bounds[_MARK_WORK] - bounds[_MARK_BEGUN])
+            done = min(searched * bounds[_PATIENCE] / (1.0 + bounds[_PATIENCE]), 1.0)
         share = self._waiting_share
         if self._is_diving:
-            share += 0.5 ** at[_DEPTH] + float((0.5 ** (opened[: at[_OPEN], 1] + 1)).sum())
+            share += (1.0 - done) * 0.5**depth + float((0.5 ** (self._tree.open[:n_open, 1] + 1)).sum())
         return min(share, 1.0)
 
     def _dive(self, limit: float, max_nodes: int) -> int:
@@ -323,7 +329,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
                     entries = _entries(node, cliques, tree.usefulness)
                     if entries < np.inf and at[_MARK] < 0:
                         at[_MARK], at[_MARK_TOP], at[_MARK_DEPTH] = at[_OPEN], node.tops[1], at[_DEPTH]
-                        bounds[_MARK_BOUND] = bound
+                        bounds[_MARK_BOUND], bounds[_MARK_BEGUN] = bound, node.work[0]
                         bounds[_MARK_WORK] = node.work[0] + bounds[_PATIENCE] * entries
                     if at[_MARK] >= 0 and node.work[0] >= bounds[_MARK_WORK]:
                         undo(network, node, at[_MARK_TOP])
