@@ -135,22 +135,24 @@ def _auto(state: MapState) -> Plan:
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until all except the local search have ended.
 
-    Half of a round is for the stage that would end first, as `_Turns` estimates it. All stages share the other
-    half equally, and they share bounds and labellings. When the costs of the dual halve the gap with which
-    branch and bound began, it begins again, unless it is half done, and is expected to take as long again.
+    Half of a round is for the stage that is expected to end first (`_Turns`). All stages share the other half
+    equally, and they share bounds and labellings. When the dual halves the gap with which branch and bound
+    began, branch and bound begins again from the new costs, unless it is half done.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
     length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
+    dual = running["dual cutting planes"]
     while running.keys() - {"local search"}:
         for name in list(running):
             turns = running[name]
             yield from turns.take(length * (1.0 / len(running) + (name == leader)), state)
             if turns.has_ended:
                 del running[name]
-        dual, search = running.get("dual cutting planes"), running["search"]
-        if dual and state.energy - root > 2.0 * (state.energy - dual.bound) and search.remaining > search.spent:
+        search, is_halved = running.get("search"), state.energy - root > 2.0 * (state.energy - dual.bound)
+        if is_halved and search is not None and search.remaining > search.spent:
             running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
-        leader = min(running.keys() - {"local search"}, key=lambda name: running[name].remaining, default="")
+        names = [name for name in running if name != "local search"]
+        leader = min(names, key=lambda name: running[name].remaining, default="")
         length *= _GROWTH
 
 

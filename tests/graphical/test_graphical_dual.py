@@ -116,7 +116,7 @@ def test_frustrated_cycles_are_simple_cycles_of_the_graph(seed):
     rng = np.random.default_rng(seed)
     costs = random_costs(rng, n=9, density=0.5, max_states=int(rng.integers(2, 5)))
     near = adjacency(costs)
-    cycles = frustrated_cycles(costs, 100, 1e-9)
+    cycles = frustrated_cycles(costs, 1e-9)
     for begin, end in itertools.pairwise(cycles.starts):
         cycle = cycles.variables[begin:end]
         assert len(set(cycle.tolist())) == cycle.size >= 3
@@ -137,7 +137,7 @@ def test_a_frustrated_cycle_of_binary_variables_is_found_with_its_full_worth(see
         for i in range(n)
     ]
     costs = PairCosts.of(Reparametrization(GraphicalModel([2] * n, factors)))
-    cycles = frustrated_cycles(costs, 10, 1e-9)
+    cycles = frustrated_cycles(costs, 1e-9)
     assert len(cycles) == 1
     assert cycles.variables.size == n
     assert guaranteed_increases(costs, cycles) == pytest.approx([margins.min()])

@@ -11,21 +11,21 @@ from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
 """Most nodes that a search visits, because thousands of searches of a large graph would take too long."""
+_EFFORT = 8
+"""Nodes visited by all searches, relative to the number of entries, because five sweeps take as long."""
 _ROUNDS = 20
 """Most rounds of searches, because each one subtracts margins, so that later cycles are weaker."""
 
 
-def frustrated_cycles(
-    costs: PairCosts, limit: int, least: float, is_late: Callable[[], bool] = lambda: False
-) -> Cycles:
+def frustrated_cycles(costs: PairCosts, least: float, is_late: Callable[[], bool] = lambda: False) -> Cycles:
     """Return cycles of any length along which the pairs contradict each other (Sontag, Choe, Li 2012).
 
     The states of each variable are split into one state and the others, in all ways. For two such splits of a
     pair of variables, either agreement or disagreement is cheaper, by some margin. A cycle in which
     disagreement is cheaper for an odd number of pairs increases the bound by its smallest margin if the
     variables have two states, and is a good candidate if they have more. The strongest cycles are found with
-    a maximum spanning forest, and shortened. Then their margins are subtracted, and the search is repeated,
-    for at most `limit` searches in total. Margins up to `least` are ignored.
+    a maximum spanning forest, and shortened. Then their margins are subtracted, and the search is repeated.
+    All searches visit at most as many nodes as some sweeps visit entries. Margins up to `least` are ignored.
     """
     if len(costs.pairs) == 0:
         return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -34,17 +34,17 @@ def frustrated_cycles(
     variable_of = np.repeat(np.arange(nodes.size), nodes)
     shares = 1.0 / np.maximum(1, np.diff(costs.graph[0]))
     ends, preferences = projected_preferences(costs.pairs, node_starts, shares, *costs.arrays, least)
-    strengths = np.abs(preferences)
+    strengths, effort = np.abs(preferences), _EFFORT * costs.tables.size
     found: list[Cycles] = []
     for _ in range(_ROUNDS):
         order = np.argsort(-strengths, kind="stable")[: np.count_nonzero(strengths > least)]
         ends, preferences, strengths = ends[order], preferences[order], strengths[order]
-        starts, walks, passed = frustrated_walks(
-            int(node_starts[-1]), ends, (preferences < 0.0).astype(np.int64), strengths, limit, _REACH
+        starts, walks, passed, visited = frustrated_walks(
+            int(node_starts[-1]), ends, (preferences < 0.0).astype(np.int64), strengths, effort, _REACH
         )
         found.append(Cycles(*simple_cycles(starts, variable_of[passed], nodes.size)))
-        limit -= len(starts) - 1
-        if len(starts) == 1 or limit <= 0 or is_late():
+        effort -= visited
+        if len(starts) == 1 or effort <= 0 or is_late():
             break
         spend(starts, walks, strengths)
     return Cycles.joined(found)
@@ -113,15 +113,16 @@ def _row_minima_without_one(costs, rows, columns, without):
 
 
 @routine
-def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
-    """Return (starts, links, nodes) of at most `limit` closed walks with an odd number of negative edges.
+def frustrated_walks(n_nodes, ends, negative, strengths, effort, reach):
+    """Return (starts, links, nodes) of closed walks with an odd number of negative edges, and nodes visited.
 
     The edges are sorted by decreasing strength. A walk is given by the numbers of its edges, and by the nodes
     that each edge shares with the next. For each edge that contradicts stronger edges, the walk is the
-    shortest one over edges that are at least as strong. A search is abandoned after `reach` nodes.
+    shortest one over edges that are at least as strong. A search is abandoned after `reach` nodes, and none
+    is begun after `effort` nodes in total.
     """
     m = ends.shape[0]
-    closing = _contradictions(n_nodes, ends, negative, limit)
+    closing = _contradictions(n_nodes, ends, negative)
     starts = np.zeros(n_nodes + 1, dtype=np.int64)
     for e in range(m):
         starts[ends[e, 0] + 1] += 1
@@ -139,10 +140,13 @@ def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
     arrival = np.empty(2 * n_nodes, dtype=np.int64)
     queue = np.empty(2 * n_nodes, dtype=np.int64)
     walk_starts = np.zeros(closing.size + 1, dtype=np.int64)
-    longest = closing.size * (min(reach, 2 * n_nodes) + 2)
+    most = min(reach, 2 * n_nodes)
+    longest = min(closing.size * (most + 2), 2 * effort + most + 2)
     walks, nodes = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
-    count, used = 0, 0
+    count, used, visited = 0, 0, 0
     for search in range(closing.size):
+        if visited >= effort:
+            break
         e = closing[search]
         source, target = 2 * ends[e, 0], 2 * ends[e, 1] + 1 - negative[e]
         head, tail = 0, 1
@@ -161,6 +165,7 @@ def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
                     arrival[after] = link
                     queue[tail] = after
                     tail += 1
+        visited += tail
         if reached[target] != search + 1:
             continue
         node, link = target, e
@@ -173,7 +178,7 @@ def frustrated_walks(n_nodes, ends, negative, strengths, limit, reach):
             node = _across(ends, negative, link, node)
         count += 1
         walk_starts[count] = used
-    return walk_starts[: count + 1], walks[:used], nodes[:used]
+    return walk_starts[: count + 1], walks[:used], nodes[:used], visited
 
 
 @routine
@@ -194,11 +199,11 @@ def spend(walk_starts, walks, strengths):
 
 
 @routine
-def _contradictions(n_nodes, ends, negative, limit):
-    """Return the first `limit` edges that contradict the edges before them, by union-find with parities."""
+def _contradictions(n_nodes, ends, negative):
+    """Return the edges that contradict the edges before them, by union-find with parities."""
     root = np.arange(n_nodes)
     parity = np.zeros(n_nodes, dtype=np.int64)
-    found = np.empty(min(limit, ends.shape[0]), dtype=np.int64)
+    found = np.empty(ends.shape[0], dtype=np.int64)
     tops = np.empty(2, dtype=np.int64)
     count = 0
     for e in range(ends.shape[0]):
@@ -220,8 +225,6 @@ def _contradictions(n_nodes, ends, negative, limit):
         elif odd != negative[e]:
             found[count] = e
             count += 1
-            if count == found.size:
-                break
     return found[:count]
 
 

@@ -19,8 +19,8 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
-_SEARCHES = 2000
-"""Largest number of searches for frustrated cycles, because each may visit thousands of nodes."""
+_AT_ONCE = 1000
+"""Cycles triangulated at once, because often the first few hundred are enough."""
 _AT_LEAST = 8
 """Clusters proposed even if they are large, because each proposal searches the whole graph again."""
 
@@ -45,7 +45,7 @@ class ClusterProposals:
         found = self._new(self._triplets(short, guaranteed_increases(costs, short, is_late), least), work)
         if found or is_late():
             return found, "short cycles"
-        long = frustrated_cycles(costs, _SEARCHES, least, is_late)
+        long = frustrated_cycles(costs, least, is_late)
         return self._new(
             self._triplets(long, guaranteed_increases(costs, long, is_late), least), work
         ), "frustrated cycles"
@@ -82,7 +82,9 @@ class ClusterProposals:
         yield "doubtful clusters", _ranked(grown, sums(excesses, grown), -1.0)
 
     def _triplets(self, cycles: Cycles, values: Array, least: float) -> Iterator[Scope]:
-        yield from _scopes(triplets_of(cycles, _order(values, least), self._cardinalities))
+        order = _order(values, least)
+        for begin in range(0, order.size, _AT_ONCE):
+            yield from _scopes(triplets_of(cycles, order[begin : begin + _AT_ONCE], self._cardinalities))
 
     def _new(self, scopes: Iterable[Scope], work: int) -> list[Scope]:
         found = []
