@@ -505,6 +505,19 @@ def test_clauses_of_one_pair_are_bounded_by_their_sum():
 
 
 @pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("seed", range(5))
+def test_the_open_share_of_a_search_falls_to_zero(seed):
+    model = third_order(np.random.default_rng(seed), integers=False)
+    best, tree = Incumbent(model), Branching(model)
+    shares = [tree.open_share]
+    while not tree.finished:
+        tree.run(best, max_nodes=tree.nodes + 1)
+        shares.append(tree.open_share)
+    assert shares[0] == 1.0 and shares[-1] == 0.0
+    assert (np.diff(shares) <= 0.0).all()
+
+
+@pytest.mark.usefixtures("no_elimination")
 @pytest.mark.parametrize("seed", range(6))
 def test_many_states_are_halved(seed):
     rng = np.random.default_rng(seed)

@@ -184,6 +184,8 @@ class Branching:
         It is exact if both children of each node need as long (Kilby et al. 2006). A node that is searched
         for as long as its elimination would take, and then eliminated, is done in proportion to this time.
         """
+        if self.finished:
+            return 0.0
         at, bounds, done = self._tree.at, self._tree.bounds, float(self._is_closed)
         n_open, depth = at[_OPEN], at[_DEPTH]
         if at[_MARK] >= 0:
