@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cutplane.graphical.files.builder import ModelBuilder
+from cutplane.graphical.files.builder import ModelBuilder, SparseTables
 from cutplane.graphical.files.tokens import Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile
@@ -70,7 +70,7 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
         literals: set[int] = set()
         while literal := tokens.integer("a literal", low=-math.inf):
             if n is not None and abs(literal) > n:
-                tokens.fail(f"the literal {literal} is beyond the {n} variables of the file", -1)
+                tokens.fail(f"the literal {literal} is beyond the {n} variables of the file")
             literals.add(literal)
         clauses.append((math.inf if weight >= top else weight, literals))
     if count is not None and count != len(clauses):
@@ -78,13 +78,19 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
     if n is None:
         n = max((abs(literal) for _, literals in clauses for literal in literals), default=0)
     tokens.check_states(2 * n)
+    kept = [one for one in clauses if not any(-literal in one[1] for literal in one[1])]
+    flat = np.array([v for _, one in kept for v in sorted(one, key=abs)], dtype=np.int64)
     builder = ModelBuilder([2] * n, tokens.fail)
-    for weight, literals in clauses:
-        if any(-literal in literals for literal in literals):
-            continue  # always satisfied
-        scope = sorted(map(abs, literals))
-        violated = np.array([[int(-u in literals) for u in scope]], dtype=np.int64).reshape(1, -1)
-        builder.add_tuples([u - 1 for u in scope], 0.0, violated, np.array([weight]))
+    builder.add_tuples(
+        SparseTables(
+            arities=np.array([len(one) for _, one in kept], dtype=np.int64),
+            scopes=np.abs(flat) - 1,
+            defaults=np.zeros(len(kept)),
+            owners=np.arange(len(kept)),
+            states=(flat < 0).astype(np.int64),
+            costs=np.array([weight for weight, _ in kept]),
+        )
+    )
     return builder.model()
 
 

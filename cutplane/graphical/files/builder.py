@@ -5,21 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cutplane.graphical.factors import entries_of, places_of, starts_of
-from cutplane.graphical.files.tokens import MAX_ENTRIES, are_scopes
+from cutplane.graphical.files.tokens import MAX_ARITY, MAX_ENTRIES
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.validation import Array
 
-SPARSE = 4
+_SPARSE = 4
 """Fewest variables of a table that may become an automaton, because smaller tables are rarely sparse."""
-
-
 _BLOCK = 2**18
 """Table entries that are written at a time, because their words take some 30 MB."""
+
+
+class SparseTables(NamedTuple):
+    """Tables in which all tuples of states have the same cost, except the given tuples.
+
+    Attributes
+    ----------
+    arities, defaults : ndarray of shape (m,)
+        Number of variables, and cost of all other tuples, of each table.
+    scopes : ndarray
+        The variables of the tables, one table after the other.
+    owners, costs : ndarray of shape (n,)
+        The table, ascending, and the cost of each tuple of states.
+    states : ndarray
+        The states of the tuples, one tuple after the other.
+    """
+
+    arities: Array
+    scopes: Array
+    defaults: Array
+    owners: Array
+    states: Array
+    costs: Array
 
 
 class Automaton(NamedTuple):
@@ -66,7 +87,7 @@ class ModelBuilder:
         self._tables: list[Array] = []
         self._room = MAX_ENTRIES
 
-    def shape(self, scope: Sequence[int]) -> tuple[int, ...]:
+    def shape(self, scope: Sequence[int] | Array) -> tuple[int, ...]:
         """Return the shape of a table of some variables."""
         return tuple(self.cardinalities[u] for u in scope)
 
@@ -76,6 +97,8 @@ class ModelBuilder:
 
     def add_all(self, arities: Sequence[int] | Array, scopes: Sequence[int] | Array, tables: Array) -> None:
         """Add several tables, each in C order of its variables, one after the other."""
+        if (most := np.max(arities, initial=0)) > MAX_ARITY:
+            self._fail(f"a factor of {most} variables is too large for a table; {MAX_ARITY} are possible")
         self.check_room(tables.size)
         self._room -= tables.size
         self._arities.append(arities)
@@ -90,70 +113,49 @@ class ModelBuilder:
                 f"{MAX_ENTRIES}"
             )
 
-    def add_tuples(self, scope: Sequence[int], default: float, states: Array, costs: Array) -> None:
-        """Add a table with the same cost for all tuples of states except the given ones.
+    def add_tuples(self, given: SparseTables) -> Array:
+        """Add tables that are given by tuples of states; return the tuples whose costs do not count.
 
-        A table of four or more variables that is larger than the list of tuples becomes an automaton, whose
-        states are the beginnings of tuples.
+        If a tuple is given several times, its last cost counts. A table of four or more variables that is
+        larger than the list of its tuples becomes an automaton, whose states are the beginnings of tuples.
         """
-        shape = self.shape(scope)
-        if len(scope) < SPARSE or math.prod(shape) <= states.size + costs.size:
-            size = math.prod(shape)
-            self.check_room(size)
-            table, place, stride = np.full(size, default), np.zeros(costs.size, dtype=np.int64), size
-            for column, k in enumerate(shape):
-                stride //= k
-                place = place + stride * states[:, column]
-            table[place] = costs
-            self.add(scope, table.reshape(shape))
-            return
-        ends = dict(zip(map(tuple, states.tolist()), costs.tolist(), strict=True))
-        beginnings = {key[:length] for key in ends for length in range(len(shape) + 1)}
+        arities, scopes, defaults, owners, states, costs = given
+        counts, widths = np.bincount(owners, minlength=arities.size), arities[owners]
+        firsts, digits, links = starts_of(counts), starts_of(widths), starts_of(arities)
+        cardinalities = np.array(self.cardinalities, dtype=np.int64)
+        sizes, is_ignored = entries_of(cardinalities, arities, scopes), np.zeros(owners.size, dtype=bool)
+        is_list = (arities >= _SPARSE) & (sizes > counts * (arities + 1))
+        for f in np.flatnonzero(is_list).tolist():
+            part = slice(*firsts[f : f + 2])
+            keys = states[digits[part.start] : digits[part.stop]].reshape(-1, arities[f]).tolist()
+            ends = dict(zip(map(tuple, keys), costs[part].tolist(), strict=True))
+            is_ignored[part] = costs[part] != [ends[tuple(key)] for key in keys]
+            self._add_list(scopes[slice(*links[f : f + 2])].tolist(), float(defaults[f]), ends)
+        sizes[is_list] = 0.0
+        self.check_room(int(sizes.sum()))
+        starts, tuples = starts_of(sizes), np.flatnonzero(~is_list[owners])
+        places = np.zeros(tuples.size, dtype=np.int64)
+        for i in range(int(arities[~is_list].max(initial=0))):
+            wide = np.flatnonzero(widths[tuples] > i)
+            chosen = tuples[wide]
+            radix = cardinalities[scopes[links[owners[chosen]] + i]]
+            places[wide] = places[wide] * radix + states[digits[chosen] + i]
+        places += starts[owners[tuples]]
+        tables = np.repeat(defaults, np.diff(starts))
+        tables[places] = costs[tuples]
+        is_ignored[tuples] = tables[places] != costs[tuples]
+        self.add_all(arities[~is_list], scopes[np.repeat(~is_list, arities)], tables)
+        return np.flatnonzero(is_ignored)
 
-        def step(_: int, beginning: Hashable, x: int) -> list[tuple[Hashable, float]]:
-            longer = None if beginning is None else (*beginning, x)  # pyright: ignore[reportGeneralTypeIssues]
+    def _add_list(self, scope: Sequence[int], default: float, costs: dict[Any, float]) -> None:
+        """Add a table that has the same cost for all tuples of states except the given ones."""
+        beginnings = {key[:length] for key in costs for length in range(len(scope) + 1)}
+
+        def step(_: int, beginning: Any, x: int) -> list[tuple[Hashable, float]]:
+            longer = None if beginning is None else (*beginning, x)
             return [(longer if longer in beginnings else None, 0.0)]
 
-        self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: ends.get(key, default)))  # pyright: ignore[reportArgumentType]
-
-    def add_all_tuples(
-        self, arities: Array, scopes: Array, defaults: Array, owners: Array, states: Array, costs: Array
-    ) -> bool:
-        """Add several tables, or return False if a scope or a state does not exist or a tuple is repeated.
-
-        Parameters
-        ----------
-        arities, defaults : ndarray of shape (m,)
-            Number of variables, and cost of all other tuples, of each table.
-        scopes : ndarray
-            The variables of the tables, one table after the other.
-        owners, costs : ndarray of shape (n,)
-            The table, and the cost, of each tuple of states.
-        states : ndarray
-            The states of the tuples, one tuple after the other.
-        """
-        cardinalities = np.array(self.cardinalities, dtype=np.int64)
-        if not are_scopes(arities, scopes, cardinalities.size):
-            return False
-        sizes = entries_of(cardinalities, arities, scopes)
-        if sizes.sum() > self._room:
-            return False
-        starts, scope_starts = starts_of(sizes.astype(np.int64)), starts_of(arities)
-        widths = arities[owners]
-        tuples, places = starts_of(widths), np.zeros(owners.size, dtype=np.int64)
-        for i in range(int(arities.max(initial=0))):
-            wide = np.flatnonzero(widths > i)
-            digits, most = states[tuples[wide] + i], cardinalities[scopes[scope_starts[owners[wide]] + i]]
-            if ((digits < 0) | (digits >= most)).any():
-                return False
-            places[wide] = places[wide] * most + digits
-        places += starts[owners]
-        if np.bincount(places).max(initial=0) > 1:
-            return False
-        tables = np.repeat(defaults, np.diff(starts))
-        tables[places] = costs
-        self.add_all(arities, scopes, tables)
-        return True
+        self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: costs.get(key, default)))
 
     def add_automaton(self, scope: Sequence[int], automaton: Automaton) -> None:
         """Add the cost of an automaton: one table, or a chain of tables if these have fewer entries.
@@ -164,12 +166,11 @@ class ModelBuilder:
         """
         if not scope:
             costs = [cost + automaton.end(state) for state, cost in automaton.start.items()]
-            self.add((), np.array(min(costs, default=math.inf)))
+            self.add((), np.array([min(costs, default=math.inf)]))
             return
-        shape = self.shape(scope)
-        tables = self._chain(shape, automaton)
-        if math.prod(shape) <= sum(table.size for table in tables):
-            self.add(scope, _product(tables).reshape(shape))
+        tables = self._chain(self.shape(scope), automaton)
+        if math.prod(self.shape(scope)) <= sum(table.size for table in tables):
+            self.add(scope, _product(tables))
             return
         before: tuple[int, ...] = ()
         for u, table in zip(scope, tables, strict=True):
@@ -177,17 +178,17 @@ class ModelBuilder:
             if table.shape[2] > 1:
                 after = (len(self.cardinalities),)
                 self.cardinalities.append(table.shape[2])
-            variables = (*before, u, *after)
-            self.add(variables, table.reshape(self.shape(variables)))
+            self.add((*before, u, *after), table)
             before = after
 
     def model(self) -> GraphicalModel:
-        """Return the model."""
+        """Return the model, and forget its parts and `fail`, which may hold the text of the file."""
         arities, scopes = (
             np.concatenate([[], *parts], dtype=np.int64, casting="unsafe")
             for parts in (self._arities, self._scopes)
         )
-        tables = np.concatenate(self._tables, axis=None) if self._tables else np.empty(0)
+        tables = np.concatenate([np.empty(0), *self._tables], axis=None)
+        del self._tables, self._fail
         return GraphicalModel.from_flat(self.cardinalities, arities, scopes, tables)
 
     def _chain(self, sizes: Sequence[int], automaton: Automaton) -> list[Array]:

@@ -4,108 +4,143 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, blocks_of
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, blocks_of
 from cutplane.graphical.files.global_functions import FunctionRequest, add_function
-from cutplane.graphical.files.tokens import MAX_ENTRIES
+from cutplane.graphical.files.tokens import MAX_ENTRIES, Words, shown, wrong_variable
 from cutplane.graphical.model import GraphicalModel
-from cutplane.pieces.text import PathOrFile, read_text, write_text
+from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array, as_count
 
-_WORD = re.compile(r'"[^"\n]*"|[{}\[\]]|[^\s,:{}\[\]"]+|"')
 _NAMES = frozenset(
-    "metric cost bounds values min max nb_states starts ends transitions comparator to vars1 vars2 "
-    "defaultcost tuples capacity weights weightedvalues rhs".split()
+    b"metric cost bounds values min max nb_states starts ends transitions comparator to vars1 vars2 "
+    b"defaultcost tuples capacity weights weightedvalues rhs".replace(b"_", b"\xff").split()
 )
 """Names of parameters, which a file may omit because their order is fixed."""
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_FOR_EACH = frozenset(["clique", "knapsack", "knapsackp"])
+_OPEN = ord("[")
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_FOR_EACH = frozenset([b"clique", b"knapsack", b"knapsackp"])
 """Keywords whose second parameter is a list with an element for each variable."""
 
 
-class _List(list[Any]):
-    """A list of words and lists, its place in the text, and errors about it."""
+class _Lists(Words):
+    """The words of a file as nested lists; the number of a list is the number of its opening bracket.
 
-    __slots__ = "_name", "_text", "start"
+    Attributes
+    ----------
+    structure : bytes
+        "w" for each word, "[" and "]" for brackets of both kinds.
+    ends : ndarray
+        For each opening bracket, the number of the closing one.
+    """
 
-    def __init__(self, name: str, text: str, start: int) -> None:
-        super().__init__()
-        self._name, self._text, self.start = name, text, start
+    def __init__(self, path_or_file: PathOrFile) -> None:
+        super().__init__(path_or_file, comments=rb"^#.*", nested=True)
+        kinds = np.full(256, ord("w"), dtype=np.uint8)
+        kinds[list(b"[{")], kinds[list(b"]}")] = _OPEN, ord("]")
+        kinds = kinds[np.frombuffer(self._text, dtype=np.uint8)[self._starts[:-1]]]
+        opens = kinds == _OPEN
+        self._levels = np.cumsum(opens.astype(np.int8) - (kinds == ord("]")), dtype=np.int32)
+        if self._levels.min(initial=0) < 0:
+            place = int(np.argmax(self._levels < 0))
+            self.fail(f"{shown(self.at(place))!r} has no opening bracket", place)
+        if self._levels[-1:].any():
+            place = np.flatnonzero(opens & (self._levels == self._levels[-1]))[-1]
+            self.fail("a bracket is not closed", int(place))
+        self._levels -= opens
+        brackets = np.flatnonzero(kinds != ord("w"))
+        pairs = brackets[np.argsort(self._levels[brackets], kind="stable")].reshape(-1, 2)
+        self.ends = np.zeros(self.n_words, dtype=np.int32)
+        self.ends[pairs[:, 0]] = pairs[:, 1]
+        self.structure = kinds.tobytes()
 
-    def new(self, start: int) -> _List:
-        """Return an empty list of the same text."""
-        return _List(self._name, self._text, start)
+    def is_list(self, i: int) -> bool:
+        """Return whether a list begins here."""
+        return self.structure[i] == _OPEN
 
-    def word(self, i: int, what: str) -> str:
-        """Return the word at place i; an error says that `what` was expected."""
-        if isinstance(self[i], _List):
+    def lists(self, level: int) -> list[int]:
+        """Return all lists that are in this number of other lists."""
+        return [i for i in np.flatnonzero(self._levels == level).tolist() if self.is_list(i)]
+
+    def parts(self, i: int) -> Array:
+        """Return the words and the lists in a list."""
+        inner = slice(i + 1, int(self.ends[i]))
+        kinds = np.frombuffer(self.structure, dtype=np.uint8)[inner]
+        return i + 1 + np.flatnonzero((self._levels[inner] == self._levels[i] + 1) & (kinds != ord("]")))
+
+    def flat(self, i: int) -> Array:
+        """Return the words in a list and in its lists, or the one word."""
+        end = max(i + 1, int(self.ends[i]))
+        return i + np.flatnonzero(np.frombuffer(self.structure, dtype=np.uint8)[i:end] == ord("w"))
+
+    def words(self, places: Array) -> Iterator[bytes]:
+        """Yield words without quotation marks."""
+        for begin, end in zip(self._starts[places].data, self._starts[places + 1].data, strict=True):
+            yield self._text[begin:end].rstrip(self._spaces).strip(b'"')
+
+    def word(self, i: int, what: str) -> bytes:
+        """Return a word; an error says that `what` was expected."""
+        if self.is_list(i):
             self.fail(f"expected {what}, got a list", i)
-        return self[i].strip('"')
+        return self.at(i).strip(b'"')
 
     def number(self, i: int, what: str) -> float:
-        """Return the finite number at place i."""
+        """Return a finite number."""
         word = self.word(i, what)
         if not _NUMBER.fullmatch(word) or not math.isfinite(value := float(word)):
-            self.fail(f"expected {what}, a finite number, got {word[:40]!r}", i)
+            self.fail(f"expected {what}, a finite number, got {shown(word)!r}", i)
         return value
 
     def integer(self, i: int, what: str) -> int:
-        """Return the integer at place i."""
+        """Return an integer."""
         value = self.number(i, what)
         if value != int(value):
-            self.fail(f"expected {what}, an integer, got {self[i][:40]}", i)
+            self.fail(f"expected {what}, an integer, got {shown(self.at(i))}", i)
         return int(value)
 
-    def numbers(self, what: str) -> Array:
-        """Return all words as numbers."""
-        return np.array([self.number(i, what) for i in range(len(self))])
+    def numbers(self, places: Array, what: str) -> Array:
+        """Return finite numbers."""
+        try:
+            values = np.fromiter(map(float, self.words(places.ravel())), np.float64, places.size)
+        except ValueError:
+            values = np.array(math.nan)
+        if not np.isfinite(values).all():
+            values = np.array([self.number(i, what) for i in places.ravel().tolist()])
+        return values.reshape(places.shape)
 
-    def flat(self) -> _List:
-        """Return the words of this list and of the lists in it."""
-        words = self.new(self.start)
-        for part in self:
-            words += part.flat() if isinstance(part, _List) else [part]
-        return words
+    def numbered(self, i: int, what: str, numbers: dict[bytes, int], count: int) -> int:
+        """Return the number of a variable or of a state, which a word names."""
+        name = self.word(i, f"a {what}")
+        number = numbers.get(name, -1)
+        if number < 0 and _NUMBER.fullmatch(name):
+            number = self.integer(i, f"a {what}")
+        if not 0 <= number < count:
+            self.fail(f"there is no {what} {shown(name)!r}", i)
+        return number
 
-    def fail(self, reason: str, i: int = 0) -> NoReturn:
-        """Raise `InvalidInputError` about the word or list at place i."""
-        place, depth = self.start, 0
-        for match in _WORD.finditer(self._text, self.start):
-            if depth == 1 and match[0] not in "}]":
-                i -= 1
-            depth += (match[0] in "{[") - (match[0] in "}]")
-            if i < 0 or depth == 0:
-                place = match.start()
-                break
-        raise InvalidInputError(f"{self._name}, line {self._text.count(chr(10), 0, place) + 1}: {reason}.")
-
-
-def _parse(path_or_file: PathOrFile) -> _List:
-    """Return the words of a file as nested lists; equal words are one object, to save memory."""
-    name, text = read_text(path_or_file)
-    text = re.sub(r"^#.*", lambda found: " " * len(found[0]), text, flags=re.MULTILINE)
-    found, stack, words = _List(name, text, 0), [], {}
-    for match in _WORD.finditer(text):
-        word = match[0]
-        if word in "{[":
-            stack.append(found)
-            found = found.new(match.start())
-            stack[-1].append(found)
-        elif word not in "}]":
-            found.append(words.setdefault(word, word))
-        elif stack:
-            found = stack.pop()
-        else:
-            found.new(match.start()).fail(f"{word!r} has no opening bracket")
-    if stack:
-        found.fail("a bracket is not closed", -1)
-    return found
+    def named(
+        self, i: int, is_value: Callable[[bytes], Any] = lambda _: False
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield the names of the values in a list, b"" for values without a name; lists are values."""
+        name, places = b"", self.parts(i)
+        for place, word in zip(places.data, self.words(places), strict=True):
+            if self.is_list(place) or is_value(word):
+                yield name, place
+                name = b""
+            elif name:
+                self.fail(f"{shown(name)!r} has no value", place)
+            else:
+                name = word
+        if name:
+            self.fail(f"{shown(name)!r} has no value", int(self.ends[i]))
 
 
 def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
@@ -152,50 +187,40 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     >>> model.energy([0, 1]), model.energy([1, 1])
     (-1.5, inf)
     """
-    text = _parse(path_or_file)
-    parts = [part for top in text if isinstance(top, _List) for part in top if isinstance(part, _List)]
-    if len(parts) != 3:
-        text.fail(f"expected an object with problem, variables and functions, got {len(parts)} lists")
-    network = _Network(*parts)
-    builder = ModelBuilder([len(states) for states in network.states], text.fail)
-    tables = [network.table(function) for function in network.functions if "type" not in function.fields]
-    bound = network.bound - sum(table.least for table in tables)  # of the cost minus the least cost
-    if any(function.may_be_negative for function in network.functions):
-        bound = math.inf  # because it may make up for any cost
-    for scope, states, costs in tables:
-        costs = np.where(costs - costs.min() >= bound, np.inf, costs)
-        if states is None:
-            builder.add(scope, costs.reshape(builder.shape(scope)))
-        else:
-            builder.add_tuples(scope, costs[0], states, costs[1:])
-    for function in network.functions:
-        if "type" in function.fields:
-            network.add_global(function, builder, bound)
+    text = _Lists(path_or_file)
+    lists = text.lists(1)
+    if len(lists) != 3:
+        text.fail(f"expected an object with problem, variables and functions, got {len(lists)} lists", 0)
+    network = _Network(text, *lists)
+    builder = ModelBuilder(network.sizes, partial(text.fail, number=lists[2]))
+    network.add_to(builder)
+    del text, network  # as large as the model
     return builder.model()
 
 
-class _Function(NamedTuple):
-    text: _List
-    scope: tuple[int, ...]
-    fields: dict[str, Any]
-
-    @property
-    def may_be_negative(self) -> bool:
-        """Whether it has a keyword and a negative parameter, for example the cost of a transition."""
-        words = self.fields["params"].flat() if "type" in self.fields else ()
-        return any(word.strip('"').startswith("-") for word in words)
-
-
 class _Costs(NamedTuple):
-    """Costs of all tuples, or (with states) the default cost, then the costs of some tuples."""
+    """Functions of as many variables each: costs of all tuples, or a default cost and those of some tuples.
 
-    scope: tuple[int, ...]
+    Attributes
+    ----------
+    scopes : ndarray of shape (m, arity)
+    states : ndarray of shape (m, n, arity), or None
+    costs : ndarray
+        Of shape (m, number of tuples), or (m, 1 + n) with the default cost first.
+    """
+
+    scopes: Array
     states: Array | None
     costs: Array
 
-    @property
-    def least(self) -> float:
-        return float(self.costs.min())
+
+class _Keyword(NamedTuple):
+    """A function with a keyword; `place` is a list, `params` are words and lists."""
+
+    place: int
+    scope: tuple[int, ...]
+    keyword: bytes
+    params: list[int]
 
 
 class _Network:
@@ -207,198 +232,234 @@ class _Network:
         -1 if the file says to maximise.
     bound : float
         The energy at which a labelling is infeasible.
-    states : list of dict
-        The numbers of the named states of each variable.
-    functions : list of _Function
+    sizes : list of int
+        The numbers of states of the variables.
+    tables : list of _Costs
+    keywords : list of _Keyword
     """
 
-    def __init__(self, problem: _List, variables: _List, functions: _List) -> None:
-        words = [problem.word(i, "a name or a bound") for i in range(len(problem))]
-        bounds = [i for i, word in enumerate(words) if word[:1] in ("<", ">")]
-        if len(bounds) != 1 or not _NUMBER.fullmatch(words[bounds[0]][1:]):
-            problem.fail('expected one bound, such as "mustbe": "<10.0"')
-        self.sign = 1.0 if words[bounds[0]][0] == "<" else -1.0
-        self.bound = self.sign * float(words[bounds[0]][1:])
-        self._variables: dict[str, int] = {}
-        self.states: list[dict[str, int]] = []
-        for name, i in _named(variables, _is_number):
+    def __init__(self, text: _Lists, problem: int, variables: int, functions: int) -> None:
+        self.text = text
+        words = [text.word(i, "a name or a bound") for i in text.parts(problem).tolist()]
+        bounds = [word for word in words if word[:1] in (b"<", b">")]
+        if len(bounds) != 1 or not _NUMBER.fullmatch(bounds[0][1:]):
+            text.fail('expected one bound, such as "mustbe": "<10.0"', problem)
+        self.sign = 1.0 if bounds[0].startswith(b"<") else -1.0
+        self.bound = self.sign * float(bounds[0][1:])
+        self._variables: dict[bytes, int] = {}
+        self._states: dict[int, dict[bytes, int]] = {}
+        self.sizes: list[int] = []
+        for name, i in text.named(variables, _NUMBER.fullmatch):
             if name in self._variables:
-                variables.fail(f"the variable {name!r} is defined twice", i)
+                text.fail(f"the variable {shown(name)!r} is defined twice", i)
             if name:
-                self._variables[name] = len(self.states)
-            self.states.append(_domain(variables, i))
-        self.functions: list[_Function] = []
-        self._by_name: dict[str, _Function] = {}
-        for name, i in _named(functions, lambda _: False):
-            self.functions.append(self._function(functions[i]))
-            if name:
-                self._by_name[name] = self.functions[-1]
+                self._variables[name] = len(self.sizes)
+            self.sizes.append(self._size(i))
+        text.check_states(sum(self.sizes), variables)
+        self._cardinalities = np.array(self.sizes, dtype=np.int64)
+        self.tables: list[_Costs] = []
+        self.keywords: list[_Keyword] = []
+        self._read_functions(functions)
 
-    def _function(self, text: _List) -> _Function:
-        names = [text.word(i, "the name of a field") for i in range(0, len(text), 2)]
-        fields = dict(zip(names, text[1::2], strict=False))
-        fields["params"] = fields.pop("parameters", fields.get("params", text.new(text.start)))
-        unknown = fields.keys() - {"scope", "defaultcost", "costs", "type", "params"}
-        lists = fields.get("scope"), fields["params"]
-        if len(text) % 2 or unknown or not all(isinstance(each, _List) for each in lists):
-            text.fail("expected a function with a scope, and costs or a type and params")
-        scope = tuple(self.variable(fields["scope"], i) for i in range(len(fields["scope"])))
-        if len(set(scope)) != len(scope):
-            text.fail("a function names a variable twice")
-        return _Function(text, scope, fields)
-
-    def variable(self, text: _List, i: int) -> int:
-        """Return the number of a variable, given by its name or by its number."""
-        return _numbered(text, i, "variable", self._variables, len(self.states))
-
-    def table(self, function: _Function) -> _Costs:
-        """Return the costs of a function without a keyword."""
-        text, scope, fields = function
-        costs, sizes = fields.get("costs", text.new(text.start)), [len(self.states[u]) for u in scope]
-        if not isinstance(costs, _List):
-            other = self._by_name.get(costs.strip('"'))
-            if other is None or not isinstance(other.fields.get("costs"), _List):
-                text.fail(f"there is no function {costs} with a table to share")
-            if [len(self.states[u]) for u in other.scope] != sizes:
-                text.fail(f"the variables of the function {costs} have other numbers of states")
-            return self.table(other)._replace(scope=scope)
-        costs, width = costs.flat(), len(scope) + 1
-        if "defaultcost" not in fields:
-            if len(costs) != math.prod(sizes):
-                costs.fail(
-                    f"expected {math.prod(sizes)} costs, one for each tuple of states, got {len(costs)}"
-                )
-            return _Costs(scope, None, self.sign * costs.numbers("a cost"))
-        if len(costs) % width:
-            costs.fail(f"expected rows of {len(scope)} states and a cost")
-        states = [
-            [
-                _numbered(costs, i + j, "state", self.states[u], len(self.states[u]))
-                for j, u in enumerate(scope)
-            ]
-            for i in range(0, len(costs), width)
-        ]
-        default = _single(text, fields["defaultcost"]).number(0, "a default cost")
-        values = [default, *(costs.number(i, "a cost") for i in range(width - 1, len(costs), width))]
-        return _Costs(
-            scope, np.array(states, dtype=np.int64).reshape(-1, len(scope)), self.sign * np.array(values)
-        )
-
-    def add_global(self, function: _Function, builder: ModelBuilder, bound: float) -> None:
-        """Add a function with a keyword."""
-        text, scope, fields = function
-        keyword = str(fields["type"]).strip('"')
-        if self.sign < 0.0:
-            text.fail(f"the function {keyword!r} is only possible where the file says to minimise")
-        given = _CfnParameters(self, function, keyword)
-        add_function(
-            FunctionRequest(builder, scope, given, lambda cost: math.inf if cost >= bound else cost), keyword
-        )
-        given.finish()
-
-
-def _named(text: _List, is_value: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """Yield the names of values, "" for values without a name, and their places; lists are values."""
-    name = ""
-    for i, part in enumerate(text):
-        if isinstance(part, _List) or is_value(part):
-            yield name, i
-            name = ""
-        elif name:
-            text.fail(f"{name!r} has no value", i)
+    def _size(self, i: int) -> int:
+        """Return the number of states of the next variable, and keep their names."""
+        if not self.text.is_list(i):
+            size = abs(self.text.integer(i, "a number of states"))
+            if size > MAX_ENTRIES:
+                self.text.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", i)
         else:
-            name = text.word(i, "a name")
-    if name:
-        text.fail(f"{name!r} has no value", len(text) - 1)
+            names = [self.text.word(j, "the name of a state") for j in self.text.parts(i).tolist()]
+            numbers = self._states[len(self.sizes)] = {name: j for j, name in enumerate(names)}
+            size = len(names) if len(names) == len(numbers) else 0
+        if not size:
+            self.text.fail("a variable must have at least one state, and no name twice", i)
+        return size
 
+    def variables(self, places: Array) -> Array:
+        """Return the numbers of variables, each given by its name or by its number."""
+        words, n = self.text.words(places.ravel()), len(self.sizes)
+        numbers = np.fromiter((self._variables.get(word, -1) for word in words), np.int64, places.size)
+        for i in np.flatnonzero(numbers < 0).tolist():
+            numbers[i] = self.text.numbered(int(places.flat[i]), "variable", self._variables, n)
+        return numbers.reshape(places.shape)
 
-def _single(text: _List, part: Any) -> _List:
-    """Return a list of one part of a list."""
-    single = text.new(text.start)
-    single.append(part)
-    return single
+    def _read_functions(self, functions: int) -> None:
+        owners, shared = [], []
+        for places, fields in self._alike(functions):
+            parts = self.text.parts(places[0] + fields[b"scope"]) - places[0]
+            scopes = self.variables(places[:, None] + parts)
+            wrong = wrong_variable(np.full(places.size, parts.size), scopes.ravel(), len(self.sizes))
+            if wrong is not None:
+                self.text.fail("a function names a variable twice", int(places[wrong // parts.size]))
+            costs = fields.get(b"costs", 0)
+            if b"type" in fields:
+                keywords, at = self.text.words(places + fields[b"type"]), fields.get(b"params")
+                for i, scope, keyword in zip(places.tolist(), scopes.tolist(), keywords, strict=True):
+                    params = [] if at is None else self.text.parts(i + at).tolist()
+                    self.keywords.append(_Keyword(i, tuple(scope), keyword, params))
+            elif costs and not self.text.is_list(places[0] + costs):
+                shared.append((places, scopes, costs))
+            else:
+                owners.append(places)
+                self.tables.append(self._costs(places, fields, scopes))
+        if shared:
+            self._share(owners, shared, dict(self.text.named(functions)))
 
+    def _alike(self, functions: int) -> Iterator[tuple[Array, dict[bytes, int]]]:
+        """Yield functions with the same brackets and fields, and where their fields are relative to them."""
+        text, groups = self.text, defaultdict(list)
+        for _, i in text.named(functions):
+            groups[text.structure[i : text.ends[i]]].append(i)
+        for group in groups.values():
+            parts = text.parts(group[0]) - group[0]
+            named = defaultdict(list)
+            for i, *names in zip(group, *(text.words(np.array(group) + k) for k in parts[::2]), strict=True):
+                named[tuple(names)].append(i)
+            for names, places in named.items():
+                fields = dict(zip(names, parts[1::2].tolist(), strict=False))
+                if b"parameters" in fields:
+                    fields[b"params"] = fields.pop(b"parameters")
+                unknown = fields.keys() - {b"scope", b"defaultcost", b"costs", b"type", b"params"}
+                lists = [places[0] + fields.get(name, 0) for name in (b"scope", b"params")]
+                if parts.size % 2 or unknown or not all(map(text.is_list, lists)) or b"scope" not in fields:
+                    text.fail("expected a function with a scope, and costs or a type and params", places[0])
+                yield np.array(places), fields
 
-def _is_number(word: str) -> bool:
-    return _NUMBER.fullmatch(word.strip('"')) is not None
+    def _costs(self, places: Array, fields: dict[bytes, int], scopes: Array) -> _Costs:
+        """Return the costs of functions without a keyword."""
+        text, costs, width = self.text, fields.get(b"costs", 0), scopes.shape[1] + 1
+        words = text.flat(places[0] + costs) if costs else np.empty(0, dtype=np.int64)
+        words = places[:, None] + words - places[0]
+        if b"defaultcost" not in fields:
+            sizes = self._cardinalities[scopes].prod(axis=1, dtype=np.float64)
+            for i in np.flatnonzero(sizes != words.shape[1])[:1].tolist():
+                text.fail(
+                    f"expected {sizes[i]:.0f} costs, one for each tuple of states, got {words.shape[1]}",
+                    int(places[i]) + costs,
+                )
+            return _Costs(scopes, None, self.sign * text.numbers(words, "a cost"))
+        if words.shape[1] % width:
+            text.fail(f"expected rows of {width - 1} states and a cost", places[0] + costs)
+        rows = words.reshape(places.size, -1, width)
+        variables = np.broadcast_to(scopes[:, None], rows[..., :-1].shape)
+        states = [
+            text.numbered(i, "state", self._states.get(u, {}), self.sizes[u])
+            for i, u in zip(rows[..., :-1].ravel().tolist(), variables.ravel().tolist(), strict=True)
+        ]
+        defaults = text.numbers(places[:, None] + fields[b"defaultcost"], "a default cost")
+        costs = np.hstack([defaults, text.numbers(rows[..., -1], "a cost")])
+        return _Costs(scopes, np.array(states, dtype=np.int64).reshape(variables.shape), self.sign * costs)
 
+    def _share(
+        self, owners: list[Array], shared: list[tuple[Array, Array, int]], names: dict[bytes, int]
+    ) -> None:
+        """Add functions that name another function, whose costs they share."""
+        used = {names.get(word) for places, _, costs in shared for word in self.text.words(places + costs)}
+        tables = {
+            place: (table, row)
+            for places, table in zip(owners, self.tables, strict=True)
+            for row, place in enumerate(places.tolist())
+            if place in used
+        }
+        for places, scopes, costs in shared:
+            rows_of = defaultdict(list)
+            for row, word in enumerate(self.text.words(places + costs)):
+                rows_of[word].append(row)
+            for word, rows in rows_of.items():
+                first = int(places[rows[0]])
+                name = shown(self.text.at(first + costs))
+                table, row = tables.get(names.get(word, -1), (None, 0))
+                if table is None:
+                    self.text.fail(f"there is no function {name} with a table to share", first)
+                sizes = self._cardinalities[scopes[rows]], self._cardinalities[table.scopes[row]]
+                if sizes[0].shape[1] != sizes[1].size or (sizes[0] != sizes[1]).any():
+                    reason = f"the variables of the function {name} have other numbers of states"
+                    self.text.fail(reason, first)
+                states, shape = table.states, (len(rows), table.costs.shape[1])
+                if states is not None:
+                    states = np.broadcast_to(states[row], (len(rows), *states.shape[1:]))
+                self.tables.append(_Costs(scopes[rows], states, np.broadcast_to(table.costs[row], shape)))
 
-def _numbered(text: _List, i: int, what: str, numbers: dict[str, int], count: int) -> int:
-    """Return the number of a variable or of a state, which a word names."""
-    name = text.word(i, f"a {what}")
-    number = numbers.get(name, -1)
-    if number < 0 and _is_number(name):
-        number = text.integer(i, f"a {what}")
-    if not 0 <= number < count:
-        text.fail(f"there is no {what} {name!r}", i)
-    return number
-
-
-def _domain(text: _List, i: int) -> dict[str, int]:
-    """Return the numbers of the states of a variable by their names."""
-    if isinstance(text[i], _List):
-        names = [text[i].word(j, "the name of a state") for j in range(len(text[i]))]
-    else:
-        size = abs(text.integer(i, "a number of states"))
-        if size > MAX_ENTRIES:
-            text.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", i)
-        names = list(map(str, range(size)))
-    if len(set(names)) != len(names) or not names:
-        text.fail("a variable must have at least one state, and no name twice", i)
-    return {name: j for j, name in enumerate(names)}
+    def add_to(self, builder: ModelBuilder) -> None:
+        """Add all functions to a model, with costs above the bound as inf."""
+        builder.check_room(sum(table.costs.size for table in self.tables))
+        # The bound of the cost minus the least cost; a negative cost with a keyword may make up for any cost.
+        bound = self.bound - sum(float(table.costs.min(axis=1).sum()) for table in self.tables)
+        params = (self.text.flat(i) for function in self.keywords for i in function.params)
+        if any(word.startswith(b"-") for words in params for word in self.text.words(words)):
+            bound = math.inf
+        for scopes, states, costs in self.tables:
+            costs = np.where(costs - costs.min(axis=1, keepdims=True) >= bound, np.inf, costs)
+            arities = np.full(len(scopes), scopes.shape[1])
+            if states is None:
+                builder.add_all(arities, scopes.ravel(), costs.ravel())
+            else:
+                owners = np.repeat(np.arange(len(scopes)), states.shape[1])
+                tuples = owners, states.ravel(), costs[:, 1:].ravel()
+                builder.add_tuples(SparseTables(arities, scopes.ravel(), costs[:, 0], *tuples))
+        for function in self.keywords:
+            keyword = shown(function.keyword)
+            if self.sign < 0.0:
+                reason = f"the function {keyword!r} is only possible where the file says to minimise"
+                self.text.fail(reason, function.place)
+            given = _CfnParameters(self, function)
+            limited = lambda cost: math.inf if cost >= bound else cost  # noqa: E731
+            add_function(FunctionRequest(builder, function.scope, given, limited), keyword)
+            given.finish()
 
 
 class _CfnParameters:
     """The parameters of a function with a keyword, in their order; their names are skipped."""
 
-    def __init__(self, network: _Network, function: _Function, keyword: str) -> None:
-        self._network, self._scope = network, function.scope
-        params: _List = function.fields["params"]
-        self._params = params.new(params.start)
-        self._params += [part for part in params if isinstance(part, _List) or part.strip('"') not in _NAMES]
-        if keyword in _FOR_EACH and len(self._params) == 2 and isinstance(self._params[1], _List):
-            self._params[1:] = self._params[1]
+    def __init__(self, network: _Network, function: _Keyword) -> None:
+        self._network, self._text, self._scope = network, network.text, function.scope
+        self._place = function.place
+        self._left = [i for i in function.params if self._text.at(i).strip(b'"') not in _NAMES]
+        if function.keyword in _FOR_EACH and len(self._left) == 2 and self._text.is_list(self._left[1]):
+            self._left[1:] = self._text.parts(self._left[1]).tolist()
 
-    def keyword(self, name: str, allowed: Sequence[str]) -> str:
-        word = self._next(name).word(0, name)
-        if word not in allowed:
-            self.fail(f"expected {name}, one of {', '.join(allowed)}, got {word!r}")
+    def choice(self, what: str, words: Sequence[str]) -> str:
+        word = shown(self._text.word(self._next(what), what))
+        if word not in words:
+            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}")
         return word
 
-    def cost(self, name: str) -> float:
-        return self._next(name).number(0, name)
+    def cost(self, what: str) -> float:
+        return self._text.number(self._next(what), what)
 
-    def count(self, name: str) -> int:
-        return self._next(name).integer(0, name)
+    def count(self, what: str) -> int:
+        return self._text.integer(self._next(what), what)
 
-    def rows(self, name: str, kinds: str) -> list[Any]:
-        flat, width = self._next(name).flat(), len(kinds)
-        if len(flat) % width:
-            flat.fail(f"expected {name}, rows of {width} numbers")
-        read = {"i": flat.integer, "c": flat.number}
-        values = [read[kinds[i % width]](i, name) for i in range(len(flat))]
-        return values if width == 1 else [tuple(values[i : i + width]) for i in range(0, len(values), width)]
+    def rows(self, what: str, kinds: str) -> list[Any]:
+        flat, width = self._text.flat(self._next(what)), len(kinds)
+        if flat.size % width:
+            self.fail(f"expected {what}, rows of {width} numbers")
+        read = {"i": self._text.integer, "c": self._text.number}
+        values = [read[kinds[k % width]](i, what) for k, i in enumerate(flat.tolist())]
+        return values if width == 1 else [tuple(values[k : k + width]) for k in range(0, flat.size, width)]
 
     def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        lists = [self._next("a list of variables").flat() for _ in range(2)]
-        first, second = ([self._network.variable(part, i) for i in range(len(part))] for part in lists)
+        lists = [self._text.flat(self._next("a list of variables")) for _ in range(2)]
+        first, second = (self._network.variables(part).tolist() for part in lists)
         if not {*first, *second} <= set(self._scope):
             self.fail("the two lists name a variable that is not in the scope")
         return first, second
 
     def finish(self) -> None:
         """Fail if there are more parameters."""
-        if self._params:
+        if self._left:
+            self._next("")
             self.fail("there are more parameters than the function has")
 
     def fail(self, reason: str) -> NoReturn:
-        self._params.fail(reason)
+        self._text.fail(reason, self._place)
 
-    def _next(self, name: str) -> _List:
-        """Return a list of the next parameter."""
-        if not self._params:
-            self.fail(f"expected {name}")
-        return _single(self._params, self._params.pop(0))
+    def _next(self, what: str) -> int:
+        """Return the next parameter."""
+        if not self._left:
+            self.fail(f"expected {what}")
+        self._place = self._left.pop(0)
+        return self._place
 
 
 def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 6) -> None:

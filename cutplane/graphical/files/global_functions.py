@@ -25,19 +25,19 @@ COMPARATORS: dict[str, Callable[[float, float], float]] = {
 class Parameters(Protocol):
     """The parameters of a cost function, in the order of its keyword."""
 
-    def keyword(self, name: str, allowed: Sequence[str]) -> str:
+    def choice(self, what: str, words: Sequence[str]) -> str:
         """Read one of some words."""
         ...
 
-    def cost(self, name: str) -> float:
+    def cost(self, what: str) -> float:
         """Read a number."""
         ...
 
-    def count(self, name: str) -> int:
+    def count(self, what: str) -> int:
         """Read an integer."""
         ...
 
-    def rows(self, name: str, kinds: str) -> list[Any]:
+    def rows(self, what: str, kinds: str) -> list[Any]:
         """Read a list of rows, with an integer for each "i" and a number for each "c" in `kinds`.
 
         A row of one integer is that integer.
@@ -126,7 +126,7 @@ class FunctionRequest(NamedTuple):
 
         "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
         """
-        metric, cost = self.given.keyword("a kind of penalty", metrics), self.given.cost("a cost")
+        metric, cost = self.given.choice("a kind of penalty", metrics), self.given.cost("a cost")
         power = {"hard": 0, "quad": 2}.get(metric, 1)
         return lambda violation: cost * violation**power if violation else 0.0
 
@@ -141,7 +141,7 @@ def _all_different(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", 
 
 
 def _soft_all_different(f: FunctionRequest) -> None:
-    metric, cost = f.given.keyword("a kind of penalty", ("var", "dec", "decbi")), f.given.cost("a cost")
+    metric, cost = f.given.choice("a kind of penalty", ("var", "dec", "decbi")), f.given.cost("a cost")
     if metric == "var" and f.limited(cost) < math.inf:
         f.add_counts([(value, 0, 1) for value in f.values], lambda violation: cost * violation)
         return
@@ -155,7 +155,7 @@ def _cardinalities(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", 
 
 
 def _soft_cardinalities(f: FunctionRequest) -> None:
-    metric, cost = f.given.keyword("a kind of penalty", ("var", "dec", "wdec")), f.given.cost("a cost")
+    metric, cost = f.given.choice("a kind of penalty", ("var", "dec", "wdec")), f.given.cost("a cost")
     rows = f.given.rows("the values and their bounds", "iiicc" if metric == "wdec" else "iii")
     if metric == "var" and f.limited(cost) < math.inf:
         f.given.fail("a finite cost for each variable to change is not supported here; use 'dec'")
@@ -206,7 +206,7 @@ def _same_cardinalities(f: FunctionRequest) -> None:
 
 
 def _overlap(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
+    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
     to, half = f.given.count("the right-hand side"), len(f.scope) // 2
     if len(f.scope) % 2:
         f.given.fail("the scope must be two sequences of the same length")
@@ -220,13 +220,13 @@ def _overlap(f: FunctionRequest) -> None:
 
 
 def _sum(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
+    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
     to = f.given.count("the right-hand side")
     f.add(lambda _, total, x: total + x, lambda total: penalty(compare(total, to)))
 
 
 def _variable_sum(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.keyword("a comparator", tuple(COMPARATORS))]
+    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
     last = len(f.scope) - 1
     f.add(lambda i, total, x: total + x if i < last else total - x, lambda total: penalty(compare(total, 0)))
 
@@ -242,7 +242,7 @@ def _largest(f: FunctionRequest) -> None:
 
 
 def _soft_regular(f: FunctionRequest) -> None:
-    f.given.keyword("a kind of penalty", ("var",))
+    f.given.choice("a kind of penalty", ("var",))
     cost, n = f.given.cost("a cost"), f.given.count("the number of states")
     start, end = f.given.rows("the initial states", "i"), set(f.given.rows("the final states", "i"))
     steps = f.given.rows("the transitions", "iii")

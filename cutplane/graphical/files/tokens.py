@@ -14,18 +14,21 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.text import PathOrFile, read_bytes
 from cutplane.pieces.validation import Array
 
-_MAX_ARITY = 64
-"""Most variables of a factor, because numpy's arrays have no more axes."""
-_CHUNK = 2**22
-"""Bytes of text that are split into words at a time, because numpy needs some twenty bytes for each."""
-_IS_SPACE = np.isin(np.arange(256, dtype=np.uint8), np.frombuffer(b" \t\n\r\v\f", dtype=np.uint8))
-_LONE_SIGN = re.compile(rb"[-+](?![0-9])")
+MAX_ARITY = 64
+"""Most variables of a table, because numpy's arrays have no more axes."""
 MAX_ENTRIES = 2**27
 """Most entries of all tables of a model, because they take 1 GB."""
+_CHUNK = 2**22
+"""Bytes of text that are split into words at a time, because numpy needs some twenty bytes for each."""
+_LONE_SIGN = re.compile(rb"[-+](?![0-9])")
+_LINE_END = ord("\n")
+_SPACES = b" \t\n\r\v\f"
+Errors = list[tuple[int, str]]
+_WORD, _SPACE, _BRACKET, _QUOTE = range(4)
 
 
-class Tokens:
-    """The words of a file, separated by white space, and the number of words read so far.
+class Words:
+    """The words of a file, numbered from 0, and errors about them.
 
     Parameters
     ----------
@@ -33,21 +36,83 @@ class Tokens:
         As in `read_bytes`.
     comments : bytes, optional
         A regular expression for the parts to skip.
+    nested : bool, default False
+        Whether the file is similar to JSON: each bracket is a word, commas and colons are spaces, and a pair
+        of quotation marks encloses a word.
 
     Attributes
     ----------
     n_words : int
+    """
+
+    def __init__(self, path_or_file: PathOrFile, comments: bytes = b"", nested: bool = False) -> None:
+        self.name, self._text = read_bytes(path_or_file)
+        if comments:
+            self._text = re.sub(comments, b"", self._text, flags=re.MULTILINE)
+        self._text = self._text.replace(b"_", b"\xff")  # Python takes _ for a separator of digits
+        self._spaces = _SPACES + b",:" if nested else _SPACES
+        self._starts = self._find_words(nested)
+        self.n_words = self._starts.size - 1
+
+    def _find_words(self, nested: bool) -> Array:
+        """Return where each word begins, and the length of the text."""
+        kinds = np.full(256, _WORD, dtype=np.uint8)
+        kinds[list(self._spaces)] = _SPACE
+        if nested:
+            kinds[list(b"{}[]")], kinds[list(b'"')] = _BRACKET, _QUOTE
+        starts, last, is_open = [], _SPACE, False
+        for begin in range(0, len(self._text), _CHUNK):
+            text = np.frombuffer(self._text[begin : begin + _CHUNK], dtype=np.uint8)
+            found = kinds[text]
+            if nested:
+                quotes = found == _QUOTE
+                quoted = np.logical_xor.accumulate(np.append(is_open, quotes))[1:]
+                is_open = bool(quoted[-1])
+                for place in np.flatnonzero(quoted & (text == _LINE_END)).tolist():
+                    line = self._text.count(b"\n", 0, begin + place) + 1
+                    raise InvalidInputError(f"{self.name}, line {line}: a quotation mark is not closed.")
+                found[quoted | quotes] = _SPACE
+                found[quoted & quotes] = _BRACKET
+            before = np.append(np.uint8(last), found[:-1])
+            is_start = (found == _BRACKET) | ((found == _WORD) & (before != _WORD))
+            starts.append(begin + np.flatnonzero(is_start))
+            last = found[-1]
+        return np.concatenate([*starts, [len(self._text)]])
+
+    def at(self, number: int) -> bytes:
+        """Return a word."""
+        return self._text[self._starts[number] : self._starts[number + 1]].rstrip(self._spaces)
+
+    def fail(self, reason: str, number: int) -> NoReturn:
+        """Raise `InvalidInputError` about a word."""
+        raise InvalidInputError(f"{self.place(number)}: {reason}.")
+
+    def place(self, number: int) -> str:
+        """Return the file and the line of a word."""
+        return f"{self.name}, line {self.line(number)}"
+
+    def line(self, number: int) -> int:
+        """Return the line of a word."""
+        end = self._starts[min(number, self.n_words)] if number >= 0 else 0
+        return self._text.count(b"\n", 0, end) + 1
+
+    def check_states(self, total: float, number: int) -> None:
+        """Fail if the total number of states is too large."""
+        if total > MAX_ENTRIES:
+            self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", number)
+
+
+class Tokens(Words):
+    """Reads the words of a file one after the other.
+
+    Attributes
+    ----------
     position : int
         Number of words read so far.
     """
 
     def __init__(self, path_or_file: PathOrFile, comments: bytes = b"") -> None:
-        self.name, self._text = read_bytes(path_or_file)
-        if comments:
-            self._text = re.sub(comments, b"", self._text, flags=re.MULTILINE)
-        self._text = self._text.replace(b"_", b"\xff")  # Python takes _ for a separator of digits
-        self._starts = _starts_of_words(self._text)
-        self.n_words = self._starts.size - 1
+        super().__init__(path_or_file, comments)
         self.position = 0
 
     @property
@@ -55,61 +120,56 @@ class Tokens:
         """Number of words not read yet."""
         return self.n_words - self.position
 
-    def at(self, offset: int = 0) -> bytes:
-        """Return the word that is `offset` words from here, without reading it."""
-        place = self.position + offset
-        return self._text[self._starts[place] : self._starts[place + 1]].rstrip()
-
     def word(self, what: str) -> str:
         """Read one word; an error says that `what` was expected."""
         self.expect(1, what)
         self.position += 1
-        return _shown(self.at(-1))
+        return shown(self.at(self.position - 1))
 
     def choice(self, what: str, words: Sequence[str]) -> str:
         """Read one of some words."""
         word = self.word(what)
         if word not in words:
-            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}", -1)
+            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}")
         return word
 
     def next_is(self, word: str) -> bool:
         """Return whether the next word is this one."""
-        return self.n_left > 0 and self.at() == word.encode()
+        return self.n_left > 0 and self.at(self.position) == word.encode()
 
     def ends_line(self) -> bool:
         """Return whether the last word read is the last one of its line."""
-        return not self.n_left or self._line(0) != self._line(-1)
+        return not self.n_left or self.line(self.position) != self.line(self.position - 1)
 
     def real(self, what: str, low: float = -math.inf) -> float:
         """Read a finite number of at least `low`."""
         self.expect(1, what)
         value = float(self.numbers(1, what)[0])
         if not low <= value < math.inf:
-            self.fail(
-                f"{what} is {value}, but must be finite"
-                + (f" and at least {low:g}" if low > -math.inf else "")
-            )
+            least = f" and at least {low:g}" if low > -math.inf else ""
+            self.fail(f"{what} is {value}, but must be finite{least}", self.position)
         self.position += 1
         return value
 
     def integer(self, what: str, low: float = 0, high: float = math.inf) -> int:
         """Read an integer of at least `low` and less than `high`."""
         self.expect(1, what)
+        word = self.at(self.position)
         try:
-            value = int(self.at())
+            value = int(word)
         except ValueError:
-            self.fail(f"expected {what}, an integer, got {_shown(self.at())!r}")
+            self.fail(f"expected {what}, an integer, got {shown(word)!r}", self.position)
         if not low <= value < high:
             below = "" if high == math.inf else f" and less than {high}"
-            self.fail(f"{what} is {value}, but must be at least {low}{below}")
+            self.fail(f"{what} is {value}, but must be at least {low}{below}", self.position)
         self.position += 1
         return value
 
     def integers(self, count: int, what: str) -> Array:
         """Read integers into an array of shape (count,)."""
         self.expect(count, what)
-        values = self._parsed(count, int, f"{what}, integers of at most 64 bits")
+        values, errors = self.parsed(count, int, what)
+        self.fail_at_first(errors)
         self.position += count
         return values
 
@@ -117,127 +177,110 @@ class Tokens:
         """Read the numbers of states of the variables."""
         values = self.integers(n_variables, "the numbers of states of the variables")
         for u in np.flatnonzero(values < 1).tolist():
-            self.fail(f"variable {u} has {values[u]} states, but must have at least 1", u - n_variables)
+            place = self.position - n_variables + u
+            self.fail(f"variable {u} has {values[u]} states, but must have at least 1", place)
         self.check_states(values.sum(dtype=np.float64))
         return values
 
-    def check_states(self, total: float) -> None:
+    def check_states(self, total: float, number: int | None = None) -> None:
         """Fail if the total number of states is too large."""
-        if total > MAX_ENTRIES:
-            self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", -1)
+        super().check_states(total, self.position - 1 if number is None else number)
 
-    def scope(self, arity: int, n_variables: int) -> tuple[int, ...]:
+    def scope(self, arity: int, n_variables: int) -> Array:
         """Read the variables of a factor."""
-        if arity > _MAX_ARITY:
-            self.fail(
-                f"a factor of {arity} variables is too large for a table; {_MAX_ARITY} are possible", -1
-            )
-        variables = tuple(self.integer("a variable", high=n_variables) for _ in range(arity))
-        for i in range(1, arity):
-            if variables[i] in variables[:i]:
-                self.fail(f"the factor names the variable {variables[i]} twice", i - arity)
+        count = min(arity, self.n_left)
+        variables, errors = self.parsed(count, int, "a variable")
+        places = np.arange(self.position, self.position + count)
+        self.fail_at_first(errors + self.scope_errors(np.array([count]), variables, places, n_variables))
+        self.skip(arity, "the variables of a factor")
         return variables
 
-    def scopes(self, count: int, n_variables: int) -> tuple[Array, Array]:
-        """Read the variables of factors, each list after its length; return lengths and variables."""
-        first, arities = self.position, []
-        for _ in range(count):
-            arities.append(min(self.integer("the arity of a factor"), _MAX_ARITY + 1))
-            self.position += min(arities[-1], _MAX_ARITY)
-        sizes = np.array(arities, dtype=np.int64)
-        end, self.position = self.position, first
-        if end <= self.n_words and sizes.max(initial=0) <= _MAX_ARITY:
-            words = self.at_once(end - first, int)
-            variables = None if words is None else np.delete(words, np.cumsum(1 + sizes) - 1 - sizes)
-            if variables is not None and are_scopes(sizes, variables, n_variables):
-                self.position = end
-                return sizes, variables
-        # Some word is wrong: the first one is found word by word.
-        scopes = [self.scope(self.integer("the arity of a factor"), n_variables) for _ in range(count)]
-        return sizes, np.array([u for scope in scopes for u in scope], dtype=np.int64)
+    def scope_errors(self, arities: Array, variables: Array, places: Array, n_variables: int) -> Errors:
+        """Return what is wrong with the variables of factors, which are the words at `places`."""
+        i = wrong_variable(arities, variables, n_variables)
+        if i is None:
+            return []
+        u = variables[i]
+        if not 0 <= u < n_variables:
+            return [(places[i], f"a variable is {u}, but must be at least 0 and less than {n_variables}")]
+        return [(places[i], f"the factor names the variable {u} twice")]
+
+    def fail_at_first(self, errors: Errors) -> None:
+        """Raise `InvalidInputError` about the first of some wrong words, if there are any."""
+        for number, reason in sorted(errors)[:1]:
+            self.fail(reason, number)
 
     def numbers(self, count: int, what: str) -> Array:
         """Return the next `count` words as floats, without reading them; `what` names them in errors."""
-        return self._parsed(min(count, self.n_left), float, what)
+        values, errors = self.parsed(min(count, self.n_left), float, what)
+        self.fail_at_first(errors)
+        return values
 
-    def _parsed(self, count: int, kind: type[int] | type[float], what: str) -> Array:
-        """Return the next `count` words as numbers."""
-        values = self.at_once(count, kind)
-        if values is not None:
-            return values
-        numbers = []
-        for i in range(count):
-            word = self.at(i)
-            try:
-                numbers.append(np.int64(int(word)) if kind is int else float(word))
-            except (ValueError, OverflowError):
-                self.fail(f"expected {what}, got {_shown(word)!r}", i)
-        return np.array(numbers, dtype=kind)
+    def parsed(self, count: int, kind: type[int] | type[float], what: str) -> tuple[Array, Errors]:
+        """Return the next `count` words as numbers, without reading them, and the first error.
 
-    def at_once(self, count: int, kind: type[int] | type[float]) -> Array | None:
-        """Return the next `count` words as numbers, read in one call of numpy; None if it may err.
-
-        It reads "1-2" as two numbers, a lone sign as an integer, and an integer of more than 64 bits as the
-        largest one.
+        One call of numpy reads all, unless it may err: it reads "1-2" as two numbers, a lone sign as an
+        integer, and an integer of more than 64 bits as the largest one. Numbers are 0 from an error on.
         """
         begin, end = self._starts[[self.position, self.position + count]]
-        if kind is int and _LONE_SIGN.search(self._text, begin, end):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", DeprecationWarning
-            )  # before numpy 2.3, of a word that is no number
+        if kind is float or not _LONE_SIGN.search(self._text, begin, end):
+            with warnings.catch_warnings():
+                # Before numpy 2.3, a word that is no number is only deprecated.
+                warnings.simplefilter("error", DeprecationWarning)
+                try:
+                    values = np.fromstring(self._text[begin:end], dtype=kind, sep=" ")
+                except (ValueError, DeprecationWarning):
+                    values = np.empty(0)
+            if values.size == count and (kind is float or np.abs(values).max(initial=0) < 2**62):
+                return values, []
+        values = np.zeros(count, dtype=kind)
+        for i in range(count):
+            word = self.at(self.position + i)
             try:
-                values = np.fromstring(self._text[begin:end], dtype=kind, sep=" ")
-            except (ValueError, DeprecationWarning):
-                return None
-        is_small = kind is float or np.abs(values).max(initial=0) < 2**62
-        return values if values.size == count and is_small else None
+                values[i] = np.int64(int(word)) if kind is int else float(word)
+            except (ValueError, OverflowError):
+                integer = ", an integer of at most 64 bits" if kind is int else ""
+                return values, [(self.position + i, f"expected {what}{integer}, got {shown(word)!r}")]
+        return values, []
 
     def expect(self, count: int, what: str) -> None:
         """Raise `InvalidInputError` if fewer than `count` words remain."""
         if count > self.n_left:
             missing = f"{what} should follow" if count == 1 else f"{count} words should follow: {what}"
-            self.position = self.n_words
-            self.fail(f"the file ends too early; {missing}", -1)
+            self.fail(f"the file ends too early; {missing}", self.n_words - 1)
+
+    def skip(self, count: int, what: str) -> None:
+        """Read some words without returning them."""
+        self.expect(count, what)
+        self.position += count
 
     def finish(self, what: str) -> None:
         """Raise `InvalidInputError` if words remain; `what` names the last expected ones."""
         if self.n_left:
-            self.fail(f"{_shown(self.at())!r} follows {what}, where the file should end")
+            word = shown(self.at(self.position))
+            self.fail(f"{word!r} follows {what}, where the file should end", self.position)
 
-    def fail(self, reason: str, offset: int = 0) -> NoReturn:
-        """Raise `InvalidInputError` about the word that is `offset` words from here."""
-        raise InvalidInputError(f"{self.place(offset)}: {reason}.")
-
-    def place(self, offset: int = 0) -> str:
-        """Return the file and the line of the word that is `offset` words from here."""
-        return f"{self.name}, line {self._line(offset)}"
-
-    def _line(self, offset: int) -> int:
-        place = self.position + offset
-        end = self._starts[min(place, self.n_words)] if place >= 0 else 0
-        return self._text.count(b"\n", 0, end) + 1
+    def fail(self, reason: str, number: int | None = None) -> NoReturn:
+        """Raise `InvalidInputError` about a word, by default the last one read."""
+        super().fail(reason, self.position - 1 if number is None else number)
 
 
-def _starts_of_words(text: bytes) -> Array:
-    """Return where each word begins, and the length of the text."""
-    starts, was_space = [], True
-    for begin in range(0, len(text), _CHUNK):
-        is_space = _IS_SPACE[np.frombuffer(text, np.uint8, min(_CHUNK, len(text) - begin), begin)]
-        starts.append(begin + np.flatnonzero(np.append(was_space, is_space[:-1]) & ~is_space))
-        was_space = is_space[-1]
-    return np.concatenate([*starts, [len(text)]])
+def wrong_variable(arities: Array, variables: Array, n_variables: int) -> int | None:
+    """Return the place of a variable that does not exist, or of one that is twice in a list.
+
+    The lists of the variables have the lengths `arities`; None says that nothing is wrong.
+    """
+    wrong = (variables < 0) | (variables >= n_variables)
+    keys = np.repeat(np.arange(arities.size), arities) * (n_variables + 2)
+    keys += variables.clip(-1, n_variables) + 1
+    ordered = np.sort(keys)
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+        wrong[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
+    return int(np.argmax(wrong)) if wrong.any() else None
 
 
-def are_scopes(arities: Array, variables: Array, n_variables: int) -> bool:
-    """Return whether lists of these lengths contain different variables each."""
-    if not ((variables >= 0) & (variables < n_variables)).all():
-        return False
-    keys = np.sort(np.repeat(np.arange(arities.size), arities) * n_variables + variables)
-    return bool((keys[1:] != keys[:-1]).all())
-
-
-def _shown(word: bytes) -> str:
+def shown(word: bytes) -> str:
+    """Return a word, shortened, for an error."""
     text = word[:40].replace(b"\xff", b"_").decode(errors="replace")
     return text if len(word) <= 40 else text + "..."

@@ -11,7 +11,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import entries_of
 from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, blocks_of
-from cutplane.graphical.files.tokens import Tokens
+from cutplane.graphical.files.tokens import MAX_ARITY, Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array
@@ -88,31 +88,38 @@ def read_uai(
     tokens = Tokens(path_or_file)
     kind = tokens.word("MARKOV or BAYES")
     if kind.upper() not in ("MARKOV", "BAYES"):
-        tokens.fail(f"a UAI file begins with MARKOV or BAYES, not with {kind!r}", -1)
+        tokens.fail(f"a UAI file begins with MARKOV or BAYES, not with {kind!r}")
     n = tokens.integer("the number of variables")
     cardinalities = tokens.cardinalities(n)
     count = tokens.integer("the number of factors")
     tokens.expect(count, "the scopes of the factors")
-    arities, scopes = tokens.scopes(count, n)
+    first, arities, errors = tokens.position, [], []
+    for _ in range(count):
+        arity = tokens.integer("the arity of a factor")
+        if arity > MAX_ARITY:
+            reason = f"a factor of {arity} variables is too large for a table; {MAX_ARITY} are possible"
+            tokens.position -= 1
+            errors = [(tokens.position, reason)]
+            break
+        arities.append(min(arity, tokens.n_left))
+        tokens.position += arities[-1]
+    arities, last = np.array(arities, dtype=np.int64), tokens.position
+    places = _without_sizes(np.arange(first, last), arities)
+    tokens.position = first
+    scopes, wrong = tokens.parsed(last - first, int, "a variable")
+    scopes = _without_sizes(scopes, arities)
+    tokens.fail_at_first(errors + wrong + tokens.scope_errors(arities, scopes, places, n))
+    tokens.position = last
     sizes = entries_of(cardinalities, arities, scopes)
-    energies, first, heads = (
-        _energies(tokens, int(min(count + sizes.sum(), tokens.n_left))),
-        tokens.position,
-        [],
-    )
+    energies = _energies(tokens, int(min(count + sizes.sum(), tokens.n_left)))
     for number, needed in enumerate(sizes.tolist()):
-        heads.append(tokens.position - first)
         size = tokens.integer(f"the size of the table of factor {number}")
         if size != needed:
-            tokens.fail(
-                f"the table of factor {number} has {size} entries, its variables need {needed:.0f}", -1
-            )
-        tokens.expect(size, f"the table of factor {number}")
-        tokens.position += size
+            tokens.fail(f"the table of factor {number} has {size} entries, its variables need {needed:.0f}")
+        tokens.skip(size, f"the table of factor {number}")
     tokens.finish("the last table")
-    energies = np.delete(energies, heads)
-    builder = ModelBuilder(cardinalities, lambda reason: tokens.fail(reason, -1))
-    builder.add_all(arities, scopes, energies)
+    builder = ModelBuilder(cardinalities, tokens.fail)
+    builder.add_all(arities, scopes, _without_sizes(energies, sizes.astype(np.int64)))
     del tokens, energies
     model = builder.model()
     if evidence is None:
@@ -121,10 +128,14 @@ def read_uai(
         tokens = Tokens(evidence)
         samples = _samples(tokens, cardinalities.tolist())
         if len(samples) != 1:
-            tokens.position = 0
-            tokens.fail(f"there are {len(samples)} samples; use `read_evidence`, and condition on one")
+            tokens.fail(f"there are {len(samples)} samples; use `read_evidence`, and condition on one", 0)
         evidence = samples[0]
     return model.condition(evidence)
+
+
+def _without_sizes(values: Array, sizes: Array) -> Array:
+    """Return the values of lists without the size at the beginning of each list."""
+    return np.delete(values, np.cumsum(1 + sizes) - 1 - sizes)
 
 
 def _energies(tokens: Tokens, count: int) -> Array:
@@ -132,17 +143,17 @@ def _energies(tokens: Tokens, count: int) -> Array:
     values = tokens.numbers(count, "a potential")
     wrong = np.flatnonzero(np.isnan(values) | (np.signbit(values) & (values != 0.0)))
     for i in wrong.tolist():
-        tokens.fail(f"a potential is {values[i]:g}, but must be finite and at least 0", i)
+        tokens.fail(f"a potential is {values[i]:g}, but must be finite and at least 0", tokens.position + i)
     with np.errstate(divide="ignore"):
         energies = 0.0 - np.log(values)
     for i in np.flatnonzero(np.isinf(energies)).tolist():
-        word = tokens.at(i).decode()
+        word = tokens.at(tokens.position + i).decode()
         try:
             potential = Decimal(word)
         except InvalidOperation:
-            tokens.fail(f"the exponent of the potential {word:.40} is too large", i)
+            tokens.fail(f"the exponent of the potential {word:.40} is too large", tokens.position + i)
         if potential < 0 or potential.is_infinite():
-            tokens.fail(f"a potential is {word:.40}, but must be finite and at least 0", i)
+            tokens.fail(f"a potential is {word:.40}, but must be finite and at least 0", tokens.position + i)
         if potential:
             energies[i] = -float(potential.ln())
     return energies
@@ -188,7 +199,7 @@ def _samples(tokens: Tokens, cardinalities: list[int]) -> list[dict[int, int]]:
         for _ in range(tokens.integer("the number of observed variables")):
             u = tokens.integer("an observed variable", high=len(cardinalities))
             if u in observed:
-                tokens.fail(f"the variable {u} is observed twice", -1)
+                tokens.fail(f"the variable {u} is observed twice")
             observed[u] = tokens.integer(f"the state of variable {u}", high=cardinalities[u])
         evidence.append(observed)
     tokens.finish("the evidence")

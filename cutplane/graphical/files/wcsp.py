@@ -5,29 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import places_of, starts_of
-from cutplane.graphical.files.builder import SPARSE, FactorBlock, ModelBuilder, blocks_of
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, blocks_of
 from cutplane.graphical.files.global_functions import FunctionRequest, add_function
-from cutplane.graphical.files.tokens import Tokens
+from cutplane.graphical.files.tokens import MAX_ARITY, Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
 from cutplane.pieces.validation import Array, as_count, as_scalar
 
-_FEW, _MANY = 10, 2**15
-"""Cost functions to read at once: more than 10, because numpy's calls take as long as reading 10 one by one,
-and no more than 32,768, because about ten arrays are as large as their text."""
-
-
-class _Tuples(NamedTuple):
-    shape: tuple[int, ...]
-    default: float
-    states: Array
-    costs: Array
+_MANY = 2**15
+"""Most cost functions to read at once, because about ten arrays are as large as their text."""
 
 
 def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> GraphicalModel:
@@ -94,175 +86,173 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     >>> read_wcsp(io.StringIO(text)).map().labelling[:4].tolist()
     [2, 0, 1, 3]
     """
-    tokens = Tokens(path_or_file)
+    tokens = _WcspTokens(path_or_file)
     name = tokens.word("the name of the problem")
     if name.startswith("{"):
-        tokens.fail("this is a file in the CFN format; use read_cfn", -1)
+        tokens.fail("this is a file in the CFN format; use read_cfn")
     if name in ("MARKOV", "BAYES"):
-        tokens.fail(f"a file that begins with {name} is in the UAI format; use read_uai", -1)
+        tokens.fail(f"a file that begins with {name} is in the UAI format; use read_uai")
     n = tokens.integer("the number of variables")
     most = tokens.integer("the largest number of states")
     count = tokens.integer("the number of cost functions")
     bound = tokens.integer("the upper bound")
     if upper_bound is not None:
         bound = as_scalar("upper_bound", upper_bound, low=0.0, low_open=True, infinite=True)
-    cardinalities = tokens.cardinalities(n)
-    for u in np.flatnonzero(cardinalities > most).tolist():
-        tokens.fail(
-            f"variable {u} has {cardinalities[u]} states, but the first line says at most {most}", u - n
-        )
-    builder = ModelBuilder(cardinalities.tolist(), lambda reason: tokens.fail(reason, -1))
+    sizes = tokens.cardinalities(n)
+    for u in np.flatnonzero(sizes > most).tolist():
+        place = tokens.position - n + u
+        tokens.fail(f"variable {u} has {sizes[u]} states, but the first line says at most {most}", place)
+    builder = ModelBuilder(sizes, tokens.fail)
 
     def limited(cost: float) -> float:
         if cost < 0:
-            tokens.fail(f"a cost is {cost:g}, but must be at least 0", -1)
+            tokens.fail(f"a cost is {cost:g}, but must be at least 0")
         return math.inf if cost >= bound else float(cost)
 
-    shared: list[_Tuples] = []
+    def add(tables: SparseTables, places: Array | None = None) -> None:
+        defaults, costs = (np.where(part >= bound, np.inf, part) for part in (tables.defaults, tables.costs))
+        ignored = builder.add_tuples(tables._replace(defaults=defaults, costs=costs))
+        if places is not None and ignored.size:
+            _warn_of_repetition(tokens, tables, places, int(ignored[0]))
 
-    def read_one() -> None:
-        arity = tokens.integer("the arity of a cost function", low=-math.inf)
-        scope = tokens.scope(abs(arity), n)
+    shared: list[tuple[SparseTables, list[int]]] = []
+    while count:
+        heads = _plain_functions(tokens, min(count, _MANY))
+        count -= max(1, len(heads))
+        if heads:
+            add(*_read_tables(tokens, heads, sizes))
+            continue
+        head, arity = tokens.position, tokens.integer("the arity of a cost function", low=-math.inf)
+        variables = tokens.scope(abs(arity), n)
         default = tokens.integer("a default cost", low=-1)
         if default == -1:
             keyword = tokens.word("the keyword of a cost function defined in intention")
-            add_function(FunctionRequest(builder, scope, _WcspParameters(tokens, scope), limited), keyword)
-            return
-        tuples = _read_tuples(tokens, builder.shape(scope), default, shared)
-        if arity < 0:
-            shared.append(tuples)
-        costs = np.where(tuples.costs >= bound, np.inf, tuples.costs)
-        builder.add_tuples(scope, limited(tuples.default), tuples.states, costs)
-
-    while count:
-        heads = _plain_functions(tokens, min(count, _MANY))
-        if len(heads) <= _FEW or not _read_plain(tokens, heads, bound, builder):
-            for _ in range(max(1, len(heads) - 1)):
-                read_one()
-        count -= max(1, len(heads) - 1)
+            tokens.variables = tuple(variables.tolist())
+            add_function(FunctionRequest(builder, tokens.variables, tokens, limited), keyword)
+            continue
+        number = tokens.integer("the number of tuples", low=-len(shared))
+        if number < 0:
+            tables, uses = shared[-number - 1]
+            shape = builder.shape(tables.scopes)
+            if builder.shape(variables) != shape:
+                tokens.fail(
+                    f"the shared cost function {-number} has states {shape}, its user has "
+                    f"{builder.shape(variables)}"
+                )
+            uses += variables.tolist()
+            continue
+        tokens.skip(number * (abs(arity) + 1), "the states and costs of tuples")
+        tables, places = _read_tables(tokens, [head], sizes)
+        shared.append((tables, []))
+        add(tables, places)
     tokens.finish("the last cost function")
+    for tables, uses in shared:
+        count = len(uses) // tables.arities[0]
+        builder.check_room(count * tables.costs.size)
+        add(
+            SparseTables(
+                arities=np.repeat(tables.arities, count),
+                scopes=np.array(uses, dtype=np.int64),
+                defaults=np.repeat(tables.defaults, count),
+                owners=np.repeat(np.arange(count), tables.costs.size),
+                states=np.tile(tables.states, count),
+                costs=np.tile(tables.costs, count),
+            )
+        )
     return builder.model()
 
 
 def _plain_functions(tokens: Tokens, most: int) -> list[int]:
-    """Return where the next cost functions with small tables begin, up to one of another kind, and end."""
-    places, start = [tokens.position], tokens.position
-    while len(places) <= most:
+    """Skip the next cost functions with tables, up to one of another kind, and return where they begin."""
+    heads = []
+    while len(heads) < most:
         try:
-            arity = int(tokens.at())
-            is_plain = 0 <= arity < SPARSE and tokens.at(arity + 1) != b"-1"
-            count = int(tokens.at(arity + 2)) if is_plain else -1
+            arity = int(tokens.at(tokens.position))
+            number = tokens.position + arity + 2
+            is_plain = 0 <= arity <= MAX_ARITY and tokens.at(number - 1) != b"-1"
+            count = int(tokens.at(number)) if is_plain else -1
         except (ValueError, IndexError):
             break
-        tokens.position += arity + 3 + count * (arity + 1)
-        if count < 0 or tokens.position > tokens.n_words:
+        end = number + 1 + count * (arity + 1)
+        if count < 0 or end > tokens.n_words:
             break
-        places.append(tokens.position)
+        heads.append(tokens.position)
+        tokens.position = end
+    return heads
+
+
+def _read_tables(tokens: Tokens, heads: list[int], cardinalities: Array) -> tuple[SparseTables, Array]:
+    """Read the cost functions that begin at these words, up to the next word, and the places of tuples."""
+    start, end = heads[0], tokens.position
     tokens.position = start
-    return places
-
-
-def _read_plain(tokens: Tokens, places: list[int], bound: float, builder: ModelBuilder) -> bool:
-    """Read the cost functions at these places, or return False if anything about them is unusual."""
-    words = tokens.at_once(places[-1] - places[0], int)
-    if words is None:
-        return False
-    heads = np.array(places[:-1]) - places[0]
-    arities = words[heads]
-    heads += arities + 1
-    defaults, counts = words[heads], words[heads + 1]
-    owners = np.repeat(np.arange(counts.size), counts)
+    words, errors = tokens.parsed(end - start, int, "a variable, a state or a cost")
+    tokens.position = end
+    at = np.array(heads) - start
+    arities = np.abs(words[at])
+    links = places_of(at + 1, arities)
+    scopes = words[links]
+    errors += tokens.scope_errors(arities, scopes, start + links, cardinalities.size)
+    at += arities + 1
+    counts = words[at + 1]
+    owners = np.repeat(np.arange(at.size), counts)
     widths = arities[owners]
-    numbers = np.arange(owners.size) - starts_of(counts)[owners]
-    tuples = heads[owners] + 2 + numbers * (widths + 1)
-    costs = words[tuples + widths]
-    if defaults.min(initial=0) < 0 or costs.min(initial=0) < 0:
-        return False
-    scopes, states = words[places_of(heads - arities, arities)], words[places_of(tuples, widths)]
-    defaults, costs = (np.where(part >= bound, np.inf, part) for part in (defaults, costs))
-    if not builder.add_all_tuples(arities, scopes, defaults, owners, states, costs):
-        return False
-    tokens.position = places[-1]
-    return True
+    tuples = at[owners] + 2 + (np.arange(owners.size) - starts_of(counts)[owners]) * (widths + 1)
+    digits = places_of(tuples, widths)
+    sizes = np.append(cardinalities, np.iinfo(np.int64).max)[scopes.clip(-1, cardinalities.size)]
+    sizes = sizes[places_of(starts_of(arities)[owners], widths)]
+    tables = SparseTables(arities, scopes, words[at], owners, words[digits], words[tuples + widths])
+    for i in np.flatnonzero(tables.defaults < 0)[:1].tolist():
+        errors.append(
+            (start + int(at[i]), f"a default cost is {tables.defaults[i]}, but must be at least -1")
+        )
+    for i in np.flatnonzero((tables.states < 0) | (tables.states >= sizes))[:1].tolist():
+        reason = f"a tuple has the state {tables.states[i]} of a variable that has {sizes[i]} states"
+        errors.append((start + int(digits[i]), reason))
+    for i in np.flatnonzero(tables.costs < 0)[:1].tolist():
+        reason = f"the cost of a tuple is {tables.costs[i]}, but must be at least 0"
+        errors.append((start + int(tuples[i] + widths[i]), reason))
+    tokens.fail_at_first(errors)
+    return tables, start + tuples
 
 
-class _WcspParameters:
-    """The parameters of a cost function after its keyword; lists begin with their length."""
+def _warn_of_repetition(tokens: Tokens, tables: SparseTables, places: Array, first: int) -> None:
+    """Warn about the next tuple that has the states of a tuple and another cost."""
+    owner = tables.owners[first]
+    same, arity = np.flatnonzero(tables.owners == owner), int(tables.arities[owner])
+    links = starts_of(tables.arities[tables.owners])[same]
+    keys = tables.states[places_of(links, np.full(same.size, arity))].reshape(same.size, arity)
+    key = keys[first - same[0]]
+    is_other = (keys == key).all(1) & (tables.costs[same] != tables.costs[first])
+    place = tokens.place(int(places[same[np.argmax(is_other)]]))
+    warnings.warn(
+        f"{place}: the tuple {tuple(key.tolist())} is given again with another cost; the last one counts.",
+        stacklevel=4,
+    )
 
-    def __init__(self, tokens: Tokens, scope: Sequence[int]) -> None:
-        self._tokens, self._scope = tokens, scope
 
-    def keyword(self, name: str, allowed: Sequence[str]) -> str:
-        word = self._tokens.word(name)
-        if word not in allowed:
-            self.fail(f"expected {name}, one of {', '.join(allowed)}, got {word!r}")
-        return word
+class _WcspTokens(Tokens):
+    """Reads the parameters of cost functions with a keyword; lists begin with their length."""
 
-    def cost(self, name: str) -> float:
-        return self._tokens.integer(name)
+    variables: tuple[int, ...] = ()
 
-    def count(self, name: str) -> int:
-        return self._tokens.integer(name, low=-math.inf)
+    def cost(self, what: str) -> float:
+        return self.integer(what)
 
-    def rows(self, name: str, kinds: str) -> list[Any]:
-        count = self._tokens.integer(f"the number of {name.removeprefix('the ')}")
-        values = self._tokens.integers(count * len(kinds), name).reshape(count, len(kinds)).tolist()
+    def count(self, what: str) -> int:
+        return self.integer(what, low=-math.inf)
+
+    def rows(self, what: str, kinds: str) -> list[Any]:
+        count = self.integer(f"the number of {what.removeprefix('the ')}")
+        values = self.integers(count * len(kinds), what).reshape(count, len(kinds)).tolist()
         return [row[0] if len(kinds) == 1 else tuple(row) for row in values]
 
     def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        sizes = [self._tokens.integer("the length of a list of variables") for _ in range(2)]
-        variables = self._tokens.integers(sum(sizes), "the variables of two lists").tolist()
+        sizes = [self.integer("the length of a list of variables") for _ in range(2)]
+        variables = self.integers(sum(sizes), "the variables of two lists").tolist()
         for u in variables:
-            if u not in self._scope:
-                self.fail(f"the variable {u} is not one of the cost function, {self._scope}")
+            if u not in self.variables:
+                self.fail(f"the variable {u} is not one of the cost function, {self.variables}")
         return variables[: sizes[0]], variables[sizes[0] :]
-
-    def fail(self, reason: str) -> NoReturn:
-        self._tokens.fail(reason, -1)
-
-
-def _read_tuples(
-    tokens: Tokens, shape: tuple[int, ...], default: float, shared: Sequence[_Tuples]
-) -> _Tuples:
-    """Read tuples of states with their costs, or the number of the function to share."""
-    count, arity = tokens.integer("the number of tuples", low=-len(shared)), len(shape)
-    if count < 0:
-        tuples = shared[-count - 1]
-        if tuples.shape != shape:
-            tokens.fail(
-                f"the shared cost function {-count} has states {tuples.shape}, its user has {shape}", -1
-            )
-        return tuples
-    flat = tokens.integers(count * (arity + 1), "the states and costs of tuples")
-    table = flat.reshape(count, arity + 1)
-    if flat.min(initial=0) < 0 or (table[:, :arity] >= shape).any():
-        _refuse(tokens, table, shape)
-    rows = table.tolist()
-    if len({tuple(row[:-1]) for row in rows}) < count:
-        _warn_of_repetition(tokens, rows)
-    return _Tuples(shape, default, table[:, :arity], table[:, arity])
-
-
-def _refuse(tokens: Tokens, table: Array, shape: tuple[int, ...]) -> None:
-    """Fail because of a state that does not exist, or a negative cost."""
-    for row, column in np.argwhere((table < 0) | (table >= np.array([*shape, np.inf]))).tolist():
-        value, at = table[row, column], (row - len(table)) * table.shape[1] + column
-        if column == len(shape):
-            tokens.fail(f"the cost of a tuple is {value}, but must be at least 0", at)
-        tokens.fail(f"a tuple has the state {value} of a variable that has {shape[column]} states", at)
-
-
-def _warn_of_repetition(tokens: Tokens, rows: list[list[int]]) -> None:
-    """Warn about the first tuple that is repeated with another cost."""
-    costs: dict[tuple[int, ...], int] = {}
-    for i, (*key, cost) in enumerate(rows):
-        if costs.setdefault(tuple(key), cost) != cost:
-            place = tokens.place((i - len(rows)) * len(rows[0]))
-            warnings.warn(
-                f"{place}: the tuple {tuple(key)} is given again with another cost; the last one counts.",
-                stacklevel=4,
-            )
-            return
 
 
 def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 0) -> float:
