@@ -11,7 +11,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.exact.clique_tree import CliqueTree
-from cutplane.graphical.exact.elimination import best_order, message_scopes, neighbourhoods
+from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.marginals import lower_bound
 from cutplane.graphical.sweeps.reparametrization import Reparametrization

@@ -32,6 +32,7 @@ from cutplane.graphical.factors import (
     from_list,
     from_pairs,
     starts_of,
+    strides_of,
 )
 from cutplane.pieces.html import table
 from cutplane.pieces.parameters import read_only
@@ -112,7 +113,7 @@ class FactorGraph:
                 raise InvalidInputError(f"there are {len(edges)} edges, but {len(tables)} tables.")
             pieces = from_list(cardinalities, zip(edges, tables, strict=True), _constant(constant))
             pieces = replace(pieces, unaries=flat)
-        return cls._of(cardinalities, pieces)
+        return cls.from_arrays(cardinalities, pieces)
 
     @classmethod
     def from_flat(cls, cardinalities: Any, arities: Array, scopes: Array, tables: Array) -> Self:
@@ -120,10 +121,11 @@ class FactorGraph:
         cardinalities = as_cardinalities(cardinalities)
         starts = np.cumsum(entries_of(cardinalities, arities, scopes)).astype(np.int64)
         given = GivenFactors(starts_of(arities), scopes, np.append(0, starts[:-1])[: arities.size], tables)
-        return cls._of(cardinalities, collect(cardinalities, given, 0.0))
+        return cls.from_arrays(cardinalities, collect(cardinalities, given, 0.0))
 
     @classmethod
-    def _of(cls, cardinalities: Array, factors: FactorArrays) -> Self:
+    def from_arrays(cls, cardinalities: Array, factors: FactorArrays) -> Self:
+        """Build a model from factors over different variables, which are ascending."""
         check_range(factors, cardinalities.size)
         model = cls.__new__(cls)
         model._set_data(cardinalities, factors)
@@ -164,13 +166,7 @@ class FactorGraph:
     @cached_property
     def strides(self) -> Array:
         """Distance in the table between successive states of a variable, one entry per entry of `scopes`."""
-        strides = np.ones(self.n_links, dtype=np.int64)
-        sizes = self.cardinalities[self.scopes]
-        last = self.scope_starts[1:] - 1
-        for back in range(1, int(self.arities.max(initial=0))):
-            links = last[self.arities > back] - back
-            strides[links] = strides[links + 1] * sizes[links + 1]
-        return read_only(strides)
+        return read_only(strides_of(self.cardinalities, self.scope_starts, self.scopes))
 
     @cached_property
     def table_sizes(self) -> Array:

@@ -205,6 +205,16 @@ def entries_of(cardinalities: Array, arities: Array, scopes: Array) -> Array:
     return sizes
 
 
+def strides_of(cardinalities: Array, scope_starts: Array, scopes: Array) -> Array:
+    """Return the distance in a C-ordered table between successive states of each variable of each scope."""
+    strides, sizes = np.ones(scopes.size, dtype=np.int64), cardinalities[scopes]
+    arities, last = np.diff(scope_starts), scope_starts[1:] - 1
+    for back in range(1, int(arities.max(initial=0))):
+        links = last[arities > back] - back
+        strides[links] = strides[links + 1] * sizes[links + 1]
+    return strides
+
+
 def _ascending(cardinalities: Array, given: GivenFactors) -> GivenFactors:
     """Sort the variables of each factor, and transpose the tables accordingly."""
     arities = np.diff(given.scope_starts)

@@ -231,7 +231,7 @@ def _dynamic_programming(state: MapState) -> Iterator[Progress]:
 
 def _eliminate(state: MapState, max_entries: int = 2**24) -> Iterator[Progress]:
     """Eliminate all variables in tables of at most `max_entries` entries."""
-    from cutplane.graphical.exact.elimination import eliminate
+    from cutplane.graphical.exact.clique_tree import eliminate
 
     model = shifted(state.work)
     try:

@@ -13,7 +13,7 @@ from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
 from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
 from cutplane.graphical.dual.proposals import grown_sets, squares, triangles, triplets_of
-from cutplane.graphical.exact.elimination import eliminate
+from cutplane.graphical.exact.clique_tree import eliminate
 from cutplane.graphical.factors import EnergyLattice
 from cutplane.graphical.grids import potts, spin_glass
 from cutplane.graphical.sweeps.reparametrization import Reparametrization

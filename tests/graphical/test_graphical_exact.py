@@ -15,7 +15,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact import branching
 from cutplane.graphical.exact.branching import Branching
-from cutplane.graphical.exact.elimination import best_order, eliminate, least_labelling, neighbourhoods
+from cutplane.graphical.exact.clique_tree import eliminate, least_labelling
+from cutplane.graphical.exact.orders import best_order, neighbourhoods
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_node import restrict, root, undo

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.exact.elimination import eliminate
+from cutplane.graphical.exact.clique_tree import eliminate
 from cutplane.graphical.lagrangian import InfeasibleModelError, TreeLagrangian, solve_lagrangian
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.graphical.trees import Trees, cover

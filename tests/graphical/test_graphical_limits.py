@@ -42,8 +42,8 @@ STAGES = {
     "tightening": ("dual", "cutplane.graphical.dual.proposals.ClusterProposals.propose"),
     "programme": ("primal", "cutplane.masters.highs._run"),
     "separation": ("primal", "cutplane.graphical.primal.marginal_cuts.separate_odd_cycles"),
-    "order": ("elimination", "cutplane.graphical.exact.elimination.best_order"),
-    "table": ("elimination", "cutplane.graphical.exact.elimination._minimise_out"),
+    "order": ("elimination", "cutplane.graphical.exact.orders.best_order"),
+    "table": ("elimination", "cutplane.graphical.exact.clique_passes.collect"),
     "search": ("search", "cutplane.graphical.exact.branching.Branching.run"),
     "reduction": ("search", "cutplane.graphical.exact.search.reduce_model"),
 }

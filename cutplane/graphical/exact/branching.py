@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cutplane.graphical.exact.elimination import best_order, least_labelling, message_scopes, neighbourhoods
+from cutplane.graphical.exact.clique_tree import least_labelling
+from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.exact.search_node import restrict, root, undo
 from cutplane.graphical.exact.search_passes import branching_variable, cheapest, energy_of, propagate
 from cutplane.graphical.factor_graph import FactorGraph

@@ -4,145 +4,258 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.graphical.exact.elimination import add_entries
 from cutplane.runtime.compiling import routine
 
+_BLOCK = 1024
+"""Entries that are minimised at a time, because their states need 8 kB, a part of the fastest cache."""
+_TILE = 64
+"""Entries of a short row that is repeated before it is added many times, because short loops are slow."""
+
 
 @routine
-def collect(cliques, unary_starts, unaries, values, n_tables, soft, totals):
-    """Set the totals of all cliques and the messages after the tables; return the sum of the roots' messages.
+def restrict(scope_starts, scopes, strides, table_starts, tables, state_starts, states, starts, out):
+    """Copy the entries of all tables whose variables take one of their `states`."""
+    for a in range(table_starts.size):
+        first, end = scope_starts[a], scope_starts[a + 1]
+        digits = np.zeros(end - first, dtype=np.int64)
+        for place in range(starts[a], starts[a + 1]):
+            source = table_starts[a]
+            for i in range(end - first):
+                source += states[state_starts[scopes[first + i]] + digits[i]] * strides[first + i]
+            out[place] = tables[source]
+            axis = end - first - 1
+            while axis >= 0:
+                u = scopes[first + axis]
+                digits[axis] += 1
+                if digits[axis] < state_starts[u + 1] - state_starts[u]:
+                    break
+                digits[axis] = 0
+                axis -= 1
 
-    A message is the least entry over the last axis, or -log of the sum of exp(-entry) if `soft`.
+
+@routine
+def collect(cliques, begin, end, unaries, tables, messages, places, totals, starts, choices, soft):
+    """Set the total and the message of some cliques, from the messages of their children.
+
+    A message is the least entry over the first axis, or -log of the sum of exp(-entry) if `soft`. If there
+    are `choices`, set the bits of the states that attain the least entries.
     """
-    n = cliques.variables.size
-    starts = cliques.message_starts
-    is_root = np.full(n, True)
-    for i in range(n):
-        k = cliques.counts[i]
-        total = totals[cliques.clique_starts[i] : cliques.clique_starts[i + 1]]
-        _add_tables(cliques, i, unary_starts, unaries, values, total)
-        for j in range(cliques.operand_starts[i], cliques.operand_starts[i + 1]):
-            if cliques.children[j] >= 0:
-                is_root[cliques.children[j]] = False
-                _add_operand(cliques, j, values, total)
-        for e in range(starts[i + 1] - starts[i]):
-            low = total[e * k]
-            for x in range(1, k):
-                low = min(low, total[e * k + x])
-            if soft and low < np.inf:
+    for i in range(begin, end):
+        total = totals[starts[i] : starts[i] + cliques.sizes[i]]
+        _sum(cliques, i, True, unaries, tables, messages, places, total)
+        k = _states(cliques, i)
+        message = messages[places[i] : places[i] + total.size // k]
+        bits = choices[cliques.choice_starts[i] : cliques.choice_starts[i + 1]] if choices.size else choices
+        _minimise(total, k, message, bits)
+        if soft:
+            for e in range(message.size):
                 weight = 0.0
-                for x in range(k):
-                    weight += np.exp(low - total[e * k + x])
-                low -= np.log(weight)
-            values[n_tables + starts[i] + e] = low
-    least = 0.0
-    for i in range(n):
-        if is_root[i]:
-            least += values[n_tables + starts[i]]
-    return least
+                for place in range(e, total.size, message.size):
+                    weight += np.exp(message[e] - total[place])
+                if message[e] < np.inf:
+                    message[e] -= np.log(weight)
 
 
 @routine
-def distribute(cliques, unary_starts, unaries, values, n_tables, marginals):
-    """Set the least energy of each state, from the messages of `collect`, and messages back.
-
-    Those back follow the others; the ones to the roots are given, all others inf.
-    """
-    n = cliques.variables.size
-    starts = cliques.message_starts
-    room = 0
-    for i in range(n):
-        n_children = 0
-        for j in range(cliques.operand_starts[i], cliques.operand_starts[i + 1]):
-            n_children += cliques.children[j] >= 0
-        room = max(room, n_children * (cliques.clique_starts[i + 1] - cliques.clique_starts[i]))
-    rest, totals = np.empty(room), np.empty(np.diff(cliques.clique_starts).max())
-    for i in range(n - 1, -1, -1):
-        size, k = cliques.clique_starts[i + 1] - cliques.clique_starts[i], cliques.counts[i]
-        total = totals[:size]
-        _add_tables(cliques, i, unary_starts, unaries, values, total)
-        down = n_tables + starts[n] + starts[i]
-        for e in range(size):
-            total[e] += values[down + e // k]
-        first, end = cliques.operand_starts[i], cliques.operand_starts[i + 1]
-        while first < end and cliques.children[first] < 0:
-            first += 1
-        for j in range(end - 1, first - 1, -1):  # the sum of the messages of the children after this one
-            later = rest[(j - first) * size : (j - first + 1) * size]
-            if j == end - 1:
-                later[:] = 0.0
-            else:
-                later[:] = rest[(j - first + 1) * size : (j - first + 2) * size]
-                _add_operand(cliques, j + 1, values, later)
-        for j in range(first, end):
-            later = rest[(j - first) * size : (j - first + 1) * size]
+def _minimise(total, k, message, bits):
+    """Write the least entries over the first axis, and the bits of their states, one plane per bit."""
+    plane = (message.size + 7) // 8
+    states = np.empty(_BLOCK, dtype=np.int64)
+    for begin in range(0, message.size, _BLOCK):
+        size = min(_BLOCK, message.size - begin)
+        least = message[begin : begin + size]
+        least[:] = total[begin : begin + size]
+        states[:] = 0
+        for x in range(1, k):
+            row = total[x * message.size + begin : x * message.size + begin + size]
             for e in range(size):
-                later[e] += total[e]
-            back = cliques.offsets[j] + starts[n]
-            shape = slice(cliques.shape_starts[j], cliques.shape_starts[j + 1])
-            _least_entries(later, cliques.shapes[shape], values, back, cliques.strides[shape])
-            _add_operand(cliques, j, values, total)
-        begin = unary_starts[cliques.variables[i]]
-        for x in range(k):
-            marginals[begin + x] = total[x]
-        for e in range(k, size):
-            marginals[begin + e % k] = min(marginals[begin + e % k], total[e])
+                is_less = row[e] < least[e]
+                least[e] = row[e] if is_less else least[e]
+                states[e] = x if is_less else states[e]
+        for bit in range(bits.size // plane):
+            place = bit * plane + begin // 8
+            for e in range(0, size, 8):
+                byte = 0
+                for j in range(8):
+                    byte |= (states[e + j] >> bit & 1) << j
+                bits[place + e // 8] = byte
 
 
 @routine
-def draw(cliques, totals, uniforms, labellings):
-    """Set labellings by the totals of `collect`: the best one, or draws by uniform numbers if there are."""
-    is_random = uniforms.shape[1] > 0
+def choose(cliques, choices, labelling):
+    """Set a labelling of least energy by the choices of `collect`."""
+    for i in range(cliques.variables.size - 1, -1, -1):
+        place, k = _place(cliques, i, labelling), _states(cliques, i)
+        plane = (cliques.sizes[i] // k + 7) // 8
+        state, bit = 0, 1
+        for start in range(cliques.choice_starts[i], cliques.choice_starts[i + 1], plane):
+            state += bit * (choices[start + place // 8] >> place % 8 & 1)
+            bit *= 2
+        labelling[cliques.variables[i]] = state
+
+
+@routine
+def draw(cliques, totals, starts, uniforms, labellings):
+    """Set labellings by the totals of `collect` and a row of uniform numbers each."""
     for row in range(labellings.shape[0]):
         for i in range(cliques.variables.size - 1, -1, -1):
-            place, k, u = cliques.clique_starts[i], cliques.counts[i], cliques.variables[i]
-            for j in range(cliques.axis_starts[i], cliques.axis_starts[i + 1] - 1):
-                place += labellings[row, cliques.axes[j]] * cliques.axis_strides[j]
-            state = 0
-            for x in range(1, k):
-                if totals[place + x] < totals[place + state]:
+            u, k = cliques.variables[i], _states(cliques, i)
+            step = cliques.sizes[i] // k
+            place = starts[i] + _place(cliques, i, labellings[row])
+            low, weight, part, state = np.inf, 0.0, 0.0, 0
+            for x in range(k):
+                low = min(low, totals[place + x * step])
+            for x in range(k):
+                weight += np.exp(low - totals[place + x * step])
+            for x in range(k):
+                part += np.exp(low - totals[place + x * step])
+                if part > uniforms[row, u] * weight:
                     state = x
-            if is_random:
-                low, weight, part = totals[place + state], 0.0, 0.0
-                for x in range(k):
-                    weight += np.exp(low - totals[place + x])
-                for x in range(k):
-                    part += np.exp(low - totals[place + x])
-                    if part > uniforms[row, u] * weight:
-                        state = x
-                        break
+                    break
             labellings[row, u] = state
 
 
 @routine
-def _add_tables(cliques, i, unary_starts, unaries, values, total):
-    """Set the total of a clique to the sum of its unary costs and its tables."""
-    k, begin = cliques.counts[i], unary_starts[cliques.variables[i]]
-    for e in range(total.size):
-        total[e] = unaries[begin + e % k]
-    for j in range(cliques.operand_starts[i], cliques.operand_starts[i + 1]):
-        if cliques.children[j] < 0:
-            _add_operand(cliques, j, values, total)
-
-
-@routine
-def _add_operand(cliques, j, values, total):
-    part = slice(cliques.shape_starts[j], cliques.shape_starts[j + 1])
-    add_entries(total, cliques.shapes[part], values, cliques.offsets[j], cliques.strides[part])
-
-
-@routine
-def _least_entries(total, shape, out, start, strides):
-    """Lower the entries of `out`, at these strides, to the entries of `total`, in C order of `shape`."""
-    last = shape.shape[0] - 1
-    digits = shape * 0
+def _place(cliques, i, labelling):
+    """Return the entry of a message at a labelling."""
     place = 0
-    while place < total.size:
-        for x in range(shape[last]):
-            entry = start + x * strides[last]
-            out[entry] = min(out[entry], total[place + x])
-        place += shape[last]
-        axis = last - 1
+    for j in range(cliques.axis_starts[i] + 1, cliques.axis_starts[i + 1]):
+        place += labelling[cliques.scopes[j]] * cliques.strides[j]
+    return place
+
+
+@routine
+def distribute(cliques, unaries, tables, messages, back, places, marginals):
+    """Set the least energy of each state, from the messages of `collect`, and the messages back.
+
+    The messages back to the roots are given, all others inf.
+    """
+    totals, indices = np.empty((2, cliques.sizes.max()))
+    numbers = np.arange(float(cliques.sizes.max()))
+    for i in range(cliques.variables.size - 1, -1, -1):
+        size, k = cliques.sizes[i], _states(cliques, i)
+        total, index, entries = totals[:size], indices[:size], size // k
+        _sum(cliques, i, False, unaries, tables, messages, places, total)
+        for e in range(size):
+            total[e] += back[places[i] + e % entries]
+        operands = np.arange(cliques.operand_starts[i], cliques.operand_starts[i + 1])
+        operands = operands[cliques.children[operands] >= 0]
+        rest = np.zeros((operands.size, size))
+        for number in range(operands.size - 1, 0, -1):  # the sum of the messages of later children
+            j = operands[number]
+            rest[number - 1] = rest[number]
+            _add(cliques, i, j, messages, places[cliques.children[j]], rest[number - 1])
+        for number, j in enumerate(operands):
+            start = places[cliques.children[j]]
+            index[:] = 0.0
+            _add(cliques, i, j, numbers, 0, index)
+            for e in range(size):
+                place = start + int(index[e])
+                back[place] = min(back[place], total[e] + rest[number, e])
+            _add(cliques, i, j, messages, start, total)
+        begin = cliques.unary_starts[i]
+        for x in range(k):
+            marginals[begin + x] = np.min(total[x * entries : (x + 1) * entries])
+
+
+@routine
+def _sum(cliques, i, with_children, unaries, tables, messages, places, total):
+    """Set the total of a clique to the sum of its unary costs, its tables and the messages of its children.
+
+    It grows by one axis after the other, and an operand is added when its last axis is there, because fewer
+    entries are changed then.
+    """
+    axis, start = cliques.axis_starts[i], cliques.unary_starts[i]
+    size = _states(cliques, i)
+    for x in range(size):
+        total[x] = unaries[start + x]
+    for j in range(cliques.operand_starts[i], cliques.operand_starts[i + 1]):
+        child = cliques.children[j]
+        if child >= 0 and not with_children:
+            continue
+        while cliques.scopes[axis] != cliques.lasts[j]:
+            axis += 1
+        wanted = total.size // cliques.strides[axis]
+        _grow(total, size, wanted)
+        size = wanted
+        if child >= 0:
+            _add(cliques, i, j, messages, places[child], total[:size])
+        else:
+            _add(cliques, i, j, tables, cliques.table_starts[j], total[:size])
+    _grow(total, size, total.size)
+
+
+@routine
+def _states(cliques, i):
+    return cliques.cardinalities[cliques.variables[i]]
+
+
+@routine
+def _grow(total, size, wanted):
+    """Repeat each of the first `size` entries, so that they become `wanted` entries."""
+    run = wanted // size
+    if run == 2:
+        for place in range(size - 1, -1, -1):
+            total[2 * place] = total[2 * place + 1] = total[place]
+    elif run > 1:
+        for place in range(size - 1, -1, -1):
+            value = total[place]
+            for e in range(place * run, (place + 1) * run):
+                total[e] = value
+
+
+@routine
+def _add(cliques, i, j, values, start, total):
+    """Add an operand to the total of a clique, or of its first axes; neighbouring axes are merged."""
+    first, rest = cliques.axis_starts[i], total.size
+    n_axes = cliques.axis_starts[i + 1] - first
+    shape = np.ones(n_axes + 3, dtype=np.int64)
+    strides = np.zeros(n_axes + 3, dtype=np.int64)
+    last, axis = 1, 0
+    while rest > 1:
+        u, k, stride = cliques.scopes[first + axis], rest, 0
+        is_beyond = axis > 0 and cliques.scopes[first + axis - 1] == cliques.lasts[j]
+        if not is_beyond:
+            k = cliques.cardinalities[u]
+            for link in range(cliques.link_starts[j], cliques.link_ends[j]):
+                if cliques.scopes[link] == u:
+                    stride = cliques.strides[link]
+        if strides[last] != stride * k:
+            last += 1
+        shape[last] *= k
+        strides[last] = stride
+        rest //= k
+        axis += 1
+    _add_entries(total, shape[: last + 1], values, start, strides[: last + 1])
+
+
+@routine
+def _add_entries(total, shape, values, start, strides):
+    """Add to a C-ordered total of `shape`, at least two axes, the entries of `values` at these strides."""
+    last = shape.shape[0] - 1
+    rows, columns = shape[last - 1], shape[last]
+    down, right = strides[last - 1], strides[last]
+    digits = shape[: last - 1] * 0
+    place = 0
+    while True:
+        if down == 0 and columns < _TILE:
+            _add_repeated(total[place : place + rows * columns], rows, values, start, right)
+            place += rows * columns
+        else:
+            for i in range(rows):
+                begin = start + i * down
+                if right == 0:
+                    value = values[begin]
+                    for j in range(columns):
+                        total[place + j] += value
+                elif right == 1:
+                    for j in range(columns):
+                        total[place + j] += values[begin + j]
+                else:
+                    for j in range(columns):
+                        total[place + j] += values[begin + j * right]
+                place += columns
+        axis = last - 2
         while axis >= 0:
             digits[axis] += 1
             start += strides[axis]
@@ -151,3 +264,17 @@ def _least_entries(total, shape, out, start, strides):
             start -= strides[axis] * shape[axis]
             digits[axis] = 0
             axis -= 1
+        if axis < 0:
+            return
+
+
+@routine
+def _add_repeated(total, rows, values, start, step):
+    """Add a short row of entries to each of the rows of a total, several copies at a time."""
+    columns = total.size // rows
+    tile = np.empty(min(rows, _TILE // columns) * columns)
+    for j in range(tile.size):
+        tile[j] = values[start + j % columns * step]
+    for begin in range(0, total.size, tile.size):
+        for j in range(min(tile.size, total.size - begin)):
+            total[begin + j] += tile[j]

@@ -1,44 +1,168 @@
-"""Least energies of all states, and sums over all labellings, by messages on a tree of cliques."""
+"""Elimination of all variables of a model: least energies, sums over all labellings, and samples."""
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.exact.orders import elimination_order, message_scopes, neighbourhoods, open_scopes
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import starts_of
+from cutplane.graphical.factors import FactorArrays, entries_of, starts_of, strides_of
 from cutplane.graphical.shifting import shifted
 from cutplane.pieces.parameters import read_only
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_count
+from cutplane.runtime.clock import clock
 
 ENTRIES = 2**23
 """Entries of all cliques together at most, because these are 64 MB and some tenths of a second."""
+_BYTES_PER_ENTRY = 64
+"""Bytes per entry of the largest table, because several messages and choices are stored at the same time."""
+_PART = 2**20
+"""Entries of the cliques between two readings of the clock, because they take some milliseconds."""
+
+
+def eliminate(
+    model: FactorGraph, *, max_entries: int = 2**24, deadline: float = np.inf
+) -> tuple[Array | None, float]:
+    r"""Return a labelling of least energy (None if none is finite), and that energy, by variable elimination.
+
+    Eliminating u replaces the tables that contain u by one table over its neighbours,
+
+    .. math:: m_u(x_N) = \min_{x_u} \sum_{A \ni u} \theta_A(x_A),
+
+    This is exact, and exponential in the size of the neighbourhoods. For example, a grid of h by w binary
+    variables, h <= w, needs tables of 2^(h + 1) entries (Dechter 1999, doi:10.1016/S0004-3702(99)00059-4).
+
+    Raises
+    ------
+    InvalidInputError
+        If no order was found with tables of at most `max_entries` entries, or if its tables need more than 64
+        times as many bytes.
+    TimeoutError
+        If the deadline has passed.
+    """
+    limit = float(np.log2(as_count("max_entries", max_entries)))
+    alive = np.isfinite(model.unaries)
+    counts = _counts(model, alive)
+    if 0 in counts or model.constant == np.inf:
+        return None, np.inf
+    order, width = elimination_order(model, counts.tolist(), limit, deadline)
+    if width > limit:
+        raise InvalidInputError(
+            f"Every order tried for {model!r} needs a table of 2^{width:.1f} entries or more, beyond "
+            f"max_entries = {max_entries}; use map, or raise max_entries."
+        )
+    tree = CliqueTree(model, alive, order=order)
+    if tree.memory > _BYTES_PER_ENTRY * max_entries:
+        raise InvalidInputError(
+            f"The tables of {model!r}, of up to 2^{width:.1f} entries, need {tree.memory / 2**20:.0f} MiB; "
+            f"raise max_entries, now {max_entries}, to {tree.memory // _BYTES_PER_ENTRY + 1}."
+        )
+    labelling, _ = tree.least(deadline=deadline)
+    energy = np.inf if labelling is None else model.energy(labelling)
+    return (labelling, energy) if energy < np.inf else (None, np.inf)
+
+
+def least_labelling(
+    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float = np.inf
+) -> Array | None:
+    """Return the best labelling with states from `states`, by elimination in this order.
+
+    Return None if all have infinite energy. The size of the tables is not limited.
+    """
+    alive = np.full(model.unaries.size, False)
+    for start, kept in zip(model.unary_starts[:-1], states, strict=True):
+        alive[start + kept] = True
+    return CliqueTree(model, alive, order=order).least(deadline=deadline)[0]
 
 
 class CliqueLayout(NamedTuple):
     """Cliques in the order of elimination, in flat read-only arrays for compiled code.
 
-    A clique is the variable that is eliminated and, as earlier axes of its table, those that this joins. Its
-    operands are the tables first, then the messages of its children (a table has the child -1). Operands have
-    one entry of `offsets`, and at least two of `shapes` and `strides`.
+    A clique is the variable that is eliminated, which is the first axis of its table, and those that this
+    joins. The message of a clique is a table over the other axes. The operands of a clique are tables of the
+    model and messages of its children (-1 for a table), ordered by their last axes. The variables of tables
+    and of cliques are entries of `scopes`, with their strides: those of operand j from ``link_starts[j]`` to
+    ``link_ends[j]``, and those of clique i from ``axis_starts[i]`` to ``axis_starts[i + 1]``. The choices of
+    clique i are the bytes from ``choice_starts[i]`` on: a bit for each entry of its message and each bit of a
+    state.
     """
 
+    cardinalities: Array
     variables: Array
-    counts: Array
-    clique_starts: Array
-    message_starts: Array
+    unary_starts: Array
+    sizes: Array
+    axis_starts: Array
+    scopes: Array
+    strides: Array
     operand_starts: Array
     children: Array
-    offsets: Array
-    shape_starts: Array
-    shapes: Array
-    strides: Array
-    axis_starts: Array
-    axes: Array
-    axis_strides: Array
+    table_starts: Array
+    lasts: Array
+    link_starts: Array
+    link_ends: Array
+    choice_starts: Array
+
+    @classmethod
+    def of(cls, model: FactorGraph, order: Sequence[int]) -> CliqueLayout:
+        """Arrange the tables of a model for an elimination in an equivalent order: children, then parents."""
+        n, counts = model.n_variables, model.cardinalities
+        messages = message_scopes(order, neighbourhoods(n, open_scopes(model, counts.tolist())))
+        variables = np.array(_children_first(order, messages), dtype=np.int64)
+        position = np.empty(n, dtype=np.int64)
+        position[variables] = np.arange(n)
+        place = position.tolist()
+        cliques = [[u, *sorted(messages[u], key=place.__getitem__)] for u in variables.tolist()]
+        axes = np.array([u for clique in cliques for u in clique], dtype=np.int64)
+        starts = starts_of(np.array([len(clique) for clique in cliques], dtype=np.int64))
+        strides = strides_of(counts, starts, axes)
+        entries, states = strides[starts[:-1]], counts[variables]
+        children = np.flatnonzero(np.diff(starts) > 1)
+        begins, ends = starts[children] + 1, starts[children + 1]
+        is_open, each = counts > 1, model.scope_starts[:-1]
+        owners = np.minimum.reduceat(np.where(is_open, position, position + n)[model.scopes], each) % n
+        lasts = np.maximum.reduceat(np.where(is_open, position, -1)[model.scopes], each)
+        lasts = np.append(np.maximum(lasts, owners), position[axes[ends - 1]])
+        owners = np.append(owners, position[axes[begins]])
+        sequence = np.lexsort((lasts, owners))
+        arrays = {
+            "cardinalities": counts,
+            "variables": variables,
+            "unary_starts": model.unary_starts[variables],
+            "sizes": entries * states,
+            "axis_starts": model.n_links + starts,
+            "scopes": np.append(model.scopes, axes),
+            "strides": np.append(model.strides, strides),
+            "operand_starts": starts_of(np.bincount(owners, minlength=n)),
+            "children": np.append(np.full(model.n_factors, -1), children)[sequence],
+            "table_starts": np.append(model.table_starts, np.zeros_like(children))[sequence],
+            "lasts": variables[lasts[sequence]],
+            "link_starts": np.append(model.scope_starts[:-1], model.n_links + begins)[sequence],
+            "link_ends": np.append(model.scope_starts[1:], model.n_links + ends)[sequence],
+            "choice_starts": starts_of(np.frexp(states - 1.0)[1] * ((entries + 7) // 8)),
+        }
+        return cls(**{name: read_only(array) for name, array in arrays.items()})
+
+    @property
+    def entries(self) -> Array:
+        """Number of entries of each message."""
+        return self.sizes // self.cardinalities[self.variables]
+
+    @property
+    def roots(self) -> Array:
+        """The cliques whose messages are numbers."""
+        return np.flatnonzero(np.diff(self.axis_starts) == 1)
+
+    def stacked(self) -> Array:
+        """Return the starts of messages on a stack, from which a message removes those of its children."""
+        children = self.children[self.children >= 0]
+        parents = np.repeat(np.arange(self.variables.size), np.diff(self.operand_starts))[self.children >= 0]
+        removed = np.bincount(parents, self.entries[children], minlength=self.variables.size)
+        heights = np.cumsum(self.entries - removed.astype(np.int64))
+        return np.append(heights - self.entries, heights.max(initial=0))
 
 
 class CliqueTree:
@@ -54,7 +178,10 @@ class CliqueTree:
     model : FactorGraph
     alive : ndarray of bool, shape (n_states,), optional
         The states that labellings may take, laid out like ``model.unaries``; all finite ones by default.
+    order : sequence of int, optional
+        An order of elimination, without a limit of the cliques.
     deadline : float, default inf
+        Of the search for an order.
     max_entries : int, default 2**23
         Entries of all cliques together.
 
@@ -80,30 +207,62 @@ class CliqueTree:
         model: FactorGraph,
         alive: Array | None = None,
         *,
+        order: Sequence[int] | None = None,
         deadline: float = np.inf,
         max_entries: int = ENTRIES,
     ) -> None:
         alive = np.isfinite(model.unaries) if alive is None else alive
         self.kept = np.flatnonzero(alive)
-        owners = np.repeat(np.arange(model.n_variables), model.cardinalities)[self.kept]
-        counts = np.bincount(owners, minlength=model.n_variables)
-        self.is_infeasible = bool((counts == 0).any() or model.constant == np.inf)
+        counts = _counts(model, alive)
         self.unaries, self.constant = np.zeros(self.kept.size), model.constant
+        self.is_infeasible = 0 in counts or model.constant == np.inf
         if self.is_infeasible:
             return
-        self._states = self.kept - model.unary_starts[owners]
-        work = shifted(model if alive.all() else _sliced(model, counts, self._states))
-        self.unaries, self.constant, self.unary_starts = work.unaries, work.constant, work.unary_starts
-        self._tables = work.tables
-        self._cliques = _cliques(work, counts.tolist(), deadline, max_entries)
+        needs, limit = f"The elimination of all variables of {model!r} needs", float(np.log2(max_entries))
+        if is_limited := order is None:
+            order, width = elimination_order(model, counts.tolist(), limit, deadline)
+            if width > limit:
+                raise InvalidInputError(f"{needs} a table of 2^{width:.1f} entries or more.")
+        self._states = self.kept - np.repeat(model.unary_starts[:-1], counts)
+        work = shifted(model if alive.all() else _restricted(model, counts, self._states))
+        self.unaries, self.constant, self._tables = work.unaries, work.constant, work.tables
+        self._starts, self._cliques = work.unary_starts[:-1], CliqueLayout.of(work, order)
+        if is_limited and self._cliques.sizes.sum() > max_entries:
+            raise InvalidInputError(f"{needs} tables of {self._cliques.sizes.sum():.3g} entries together.")
 
-    def least(self, unaries: Array | None = None) -> tuple[Array | None, float]:
+    @property
+    def memory(self) -> int:
+        """The number of bytes that `least` needs."""
+        cliques = self._cliques
+        return int(8 * (cliques.stacked()[-1] + cliques.sizes.max(initial=0)) + cliques.choice_starts[-1])
+
+    def least(self, unaries: Array | None = None, *, deadline: float = np.inf) -> tuple[Array | None, float]:
         """Return a labelling of least energy, with these unary costs, and that energy less the constant.
 
         None if no energy is finite.
         """
-        totals, _, low = self._collect(unaries, soft=False)
-        return None if low == np.inf else self._draw(totals, np.empty((1, 0)))[0], low
+        from cutplane.graphical.exact.clique_passes import choose, collect
+
+        if self.is_infeasible:
+            return None, np.inf
+        cliques = self._cliques
+        places, size = cliques.stacked(), cliques.variables.size
+        messages, total = np.empty(places[-1]), np.empty(cliques.sizes.max(initial=0))
+        choices = np.empty(cliques.choice_starts[-1], dtype=np.uint8)
+        costs, first, done = self._costs(unaries), 0, np.cumsum(cliques.sizes)
+        starts = np.zeros(size, dtype=np.int64)
+        while first < size:
+            end = max(first + 1, int(np.searchsorted(done, done[first] + _PART)))
+            collect(cliques, first, end, *costs, messages, places, total, starts, choices, False)
+            first = end
+            if clock() > deadline:
+                raise TimeoutError("The elimination was stopped at its deadline.")
+        low = float(messages[places[cliques.roots]].sum())
+        if low == np.inf:
+            return None, low
+        labelling = np.empty(size, dtype=np.int64)
+        choose(cliques, choices, labelling)
+        return self._states[self._starts + labelling], low
 
     def min_marginals(self, unaries: Array | None = None) -> Array:
         """Return the least energy with each state, less the constant; additions and comparisons only."""
@@ -111,129 +270,79 @@ class CliqueTree:
 
         if self.is_infeasible or not self.kept.size:
             return np.full(self.kept.size, np.inf)
-        _, values, _ = self._collect(unaries, soft=False)
-        cliques = self._cliques
-        sizes = np.diff(cliques.message_starts)
-        roots = np.flatnonzero(np.isin(np.arange(sizes.size), cliques.children, invert=True))
-        up = self._tables.size + cliques.message_starts[roots]
-        down = up + cliques.message_starts[-1]
-        least = values[up]
-        others = np.cumsum(np.append(0.0, least))[:-1] + np.cumsum(np.append(0.0, least[::-1]))[-2::-1]
-        values[self._tables.size + cliques.message_starts[-1] :] = np.inf
-        values[down] = others
-        marginals = np.empty(self.unaries.size)
-        costs = self.unaries if unaries is None else unaries
-        distribute(cliques, self.unary_starts, read_only(costs), values, self._tables.size, marginals)
+        messages, places, *_ = self._collect(unaries, soft=False)
+        roots = places[self._cliques.roots]
+        least = messages[roots]
+        back, marginals = np.full(messages.size, np.inf), np.empty(self.unaries.size)
+        back[roots] = np.cumsum(np.append(0.0, least))[:-1] + np.cumsum(np.append(0.0, least[::-1]))[-2::-1]
+        distribute(self._cliques, *self._costs(unaries), messages, back, places, marginals)
         return marginals
 
     def log_partition(self, unaries: Array | None = None) -> float:
         """Return the logarithm of the sum of exp(-E) over all labellings."""
-        return -(self.constant + self._collect(unaries, soft=True)[2])
+        return -(self.constant + self._collect(unaries, soft=True)[-1])
 
     def sample(self, uniforms: Array) -> Array:
         """Return labellings drawn in proportion to exp(-E), by a row of uniform numbers each."""
-        totals, _, low = self._collect(None, soft=True)
-        if low == np.inf:
-            raise InvalidInputError("There is nothing to draw from: no labelling has finite energy.")
-        return self._draw(totals, uniforms)
-
-    def _collect(self, unaries: Array | None, soft: bool) -> tuple[Array, Array, float]:
-        """Return the totals of all cliques, tables and messages, and the least (or soft least) energy."""
-        from cutplane.graphical.exact.clique_passes import collect
-
-        if self.is_infeasible:
-            return np.empty(0), np.empty(0), np.inf
-        cliques = self._cliques
-        totals = np.empty(cliques.clique_starts[-1])
-        values = np.concatenate([self._tables, np.empty(2 * cliques.message_starts[-1])])
-        costs = self.unaries if unaries is None else unaries
-        low = collect(cliques, self.unary_starts, read_only(costs), values, self._tables.size, soft, totals)
-        return totals, values, low
-
-    def _draw(self, totals: Array, uniforms: Array) -> Array:
         from cutplane.graphical.exact.clique_passes import draw
 
+        _, _, totals, starts, low = self._collect(None, soft=True)
+        if low == np.inf:
+            raise InvalidInputError("There is nothing to draw from: no labelling has finite energy.")
         found = np.empty((len(uniforms), self._cliques.variables.size), dtype=np.int64)
-        draw(self._cliques, totals, uniforms, found)
-        return self._states[self.unary_starts[:-1] + found]
+        draw(self._cliques, totals, starts, uniforms, found)
+        return self._states[self._starts + found]
+
+    def _collect(self, unaries: Array | None, soft: bool) -> tuple[Array, Array, Array, Array, float]:
+        """Return messages, totals, the starts of each, and the least (or soft least) energy."""
+        from cutplane.graphical.exact.clique_passes import collect
+
+        none = np.empty(0, dtype=np.uint8)
+        if self.is_infeasible:
+            return none, none, none, none, np.inf
+        cliques = self._cliques
+        places, starts = starts_of(cliques.entries), starts_of(cliques.sizes)
+        messages, totals = np.empty(places[-1]), np.empty(starts[-1])
+        given = *self._costs(unaries), messages, places, totals, starts, none
+        collect(cliques, 0, cliques.variables.size, *given, soft)
+        return messages, places, totals, starts, float(messages[places[cliques.roots]].sum())
+
+    def _costs(self, unaries: Array | None) -> tuple[Array, Array]:
+        return read_only(self.unaries if unaries is None else unaries), self._tables
 
 
-def _sliced(model: FactorGraph, counts: Array, states: Array) -> FactorGraph:
-    """Return the model on some states of each variable; `states` holds them, one variable after the other."""
-    starts = starts_of(counts)
-    factors: list[Any] = [
-        ((u,), model.unary(u)[states[starts[u] : starts[u + 1]]]) for u in range(counts.size)
-    ]
-    for a in range(model.n_factors):
-        scope, table = model.factor(a)
-        factors.append((scope, table[np.ix_(*[states[starts[u] : starts[u + 1]] for u in scope])]))
-    return FactorGraph(counts, factors, constant=model.constant)
+def _counts(model: FactorGraph, alive: Array) -> Array:
+    """Return the number of states of each variable that are alive."""
+    owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
+    return np.bincount(owners[alive], minlength=model.n_variables)
 
 
-def _cliques(model: FactorGraph, counts: list[int], deadline: float, max_entries: int) -> CliqueLayout:
-    from cutplane.graphical.exact.elimination import (
-        elimination_order,
-        merged_axes,
-        message_scopes,
-        neighbourhoods,
-        open_scopes,
+def _restricted(model: FactorGraph, counts: Array, states: Array) -> FactorGraph:
+    """Return the model on some states of each variable; `states` has them one variable after the other."""
+    from cutplane.graphical.exact.clique_passes import restrict
+
+    starts = starts_of(entries_of(counts, model.arities, model.scopes).astype(np.int64))
+    unary_starts, tables = starts_of(counts), np.empty(starts[-1])
+    scopes = model.scope_starts, model.scopes
+    restrict(*scopes, model.strides, model.table_starts, model.tables, unary_starts, states, starts, tables)
+    unaries = model.unaries[states + np.repeat(model.unary_starts[:-1], counts)]
+    return FactorGraph.from_arrays(
+        counts, FactorArrays(unaries, *scopes, starts[:-1], tables, model.constant)
     )
 
-    scopes = open_scopes(model, counts)
-    limit = float(np.log2(max_entries))
-    order, width = elimination_order(counts, scopes, limit, deadline)
-    if width > limit:
-        raise _too_large(model, f"a table of 2^{width:.1f} entries or more")
-    position = {u: i for i, u in enumerate(order)}
-    messages = message_scopes(order, neighbourhoods(len(counts), scopes))
-    axes = [[*sorted(messages[u], key=position.__getitem__), u] for u in order]
-    sizes = np.array([prod([float(counts[u]) for u in of]) for of in axes])
-    if sizes.sum() > max_entries:
-        raise _too_large(model, f"tables of {sizes.sum():.3g} entries together")
-    operands: list[list[tuple[int, int, dict[int, int]]]] = [[] for _ in order]
-    for a, scope in enumerate(scopes):
-        whole = slice(*model.scope_starts[a : a + 2])
-        variables, steps = model.scopes[whole].tolist(), model.strides[whole].tolist()
-        clique = min(position[u] for u in scope or variables)
-        operands[clique].append((-1, int(model.table_starts[a]), dict(zip(variables, steps, strict=True))))
-    cards = np.array([counts[u] for u in order], dtype=np.int64)
-    message_starts = starts_of(sizes.astype(np.int64) // cards)
-    for i, of in enumerate(axes):
-        if len(of) > 1:
-            of, start = of[:-1], model.tables.size + int(message_starts[i])
-            along = dict(zip(of, _c_strides([counts[u] for u in of]), strict=True))
-            operands[position[of[0]]].append((i, start, along))
-    layouts = [
-        merged_axes(of, counts, along)
-        for of, here in zip(axes, operands, strict=True)
-        for _, _, along in here
-    ]
-    arrays: dict[str, Any] = {
-        "variables": order,
-        "counts": cards,
-        "clique_starts": starts_of(sizes),
-        "message_starts": message_starts,
-        "operand_starts": _starts_of(operands),
-        "children": [child for here in operands for child, _, _ in here],
-        "offsets": [start for here in operands for _, start, _ in here],
-        "shape_starts": _starts_of([shape for shape, _ in layouts]),
-        "shapes": [k for shape, _ in layouts for k in shape],
-        "strides": [step for _, steps in layouts for step in steps],
-        "axis_starts": _starts_of(axes),
-        "axes": [u for of in axes for u in of],
-        "axis_strides": [step for of in axes for step in _c_strides([counts[u] for u in of])],
-    }
-    flat = {name: read_only(np.array(array, dtype=np.int64)) for name, array in arrays.items()}
-    return CliqueLayout(**flat)
 
+def _children_first(order: Sequence[int], messages: Sequence[set[int]]) -> list[int]:
+    """Return the order in which the children of a clique, and theirs, are directly before it.
 
-def _starts_of(parts: list[list[Any]]) -> Array:
-    return starts_of(np.array([len(part) for part in parts], dtype=np.int64))
-
-
-def _too_large(model: FactorGraph, needs: str) -> InvalidInputError:
-    return InvalidInputError(f"The elimination of all variables of {model!r} needs {needs}.")
-
-
-def _c_strides(shape: list[int]) -> list[int]:
-    return [prod(shape[i + 1 :]) for i in range(len(shape))]
+    The parent of a clique is the first clique of another of its variables.
+    """
+    n, position = len(order), {u: i for i, u in enumerate(order)}
+    parents = [min((position[v] for v in messages[u]), default=n) for u in order]
+    sizes, ends, sequence = [1] * (n + 1), [n] * (n + 1), [0] * n
+    for i, parent in enumerate(parents):
+        sizes[parent] += sizes[i]
+    for i in range(n - 1, -1, -1):
+        ends[i] = ends[parents[i]] - 1
+        sequence[ends[i]] = order[i]
+        ends[parents[i]] -= sizes[i]
+    return sequence
