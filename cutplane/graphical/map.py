@@ -151,8 +151,7 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
         search, is_halved = running.get("search"), state.energy - root > 2.0 * (state.energy - dual.bound)
         if is_halved and search is not None and search.remaining > search.spent:
             running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
-        names = [name for name in running if name != "local search"]
-        leader = min(names, key=lambda name: running[name].remaining, default="")
+        leader = min(running, key=lambda name: running[name].remaining)
         length *= _GROWTH
 
 
@@ -160,9 +159,10 @@ class _Turns:
     """A stage that runs in turns, and an estimate of the seconds until it ends.
 
     The estimate is the smaller of two. If a turn shrinks the gap between the stage's bound and the best
-    energy by a factor, each further turn is assumed to shrink it as much. If a search knows the share of its
-    tree that it has visited, the square root of this share is taken as the share of its time, because dives
-    visit small subtrees first. It is `expected` before the first turn that allows an estimate.
+    energy by a factor, each further turn is assumed to shrink it as much; a stage without a bound closes the
+    shared gap. If a search knows the share of its tree that it has visited, the square root of this share is
+    taken as the share of its time, because dives visit small subtrees first. Before the first turn that
+    allows an estimate, the estimate is `expected`.
     """
 
     def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
@@ -175,26 +175,30 @@ class _Turns:
         self._credit += seconds
         if self._credit <= 0.0:
             return
-        before, began, open_share = self.bound, clock(), 1.0
+        began, energy, shared, before, progress = clock(), state.energy, state.bound, self.bound, None
         while clock() - began < self._credit:
             progress = next(self.stage, None)
             if progress is None:
                 self.has_ended = True
                 return
-            self.bound, open_share = max(self.bound, progress.bound), progress.open_share
+            self.bound = max(self.bound, progress.bound)
             yield progress
         took = clock() - began
         self._credit -= took
         self.spent += took
-        gap, left = state.energy - before, state.energy - self.bound
-        if gap == math.inf and open_share == 1.0:
+        if progress is None:
+            return
+        if progress.bound == -math.inf:
+            before = self.bound = shared
+        gap, left = energy - before, state.energy - self.bound
+        if gap == math.inf and progress.open_share == 1.0:
             return
         target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
         self.remaining = math.inf
         if 0.0 < left < gap < math.inf:
             self.remaining = took * max(math.log(left / target), 0.0) / math.log(gap / left)
-        if open_share < 1.0:
-            self.remaining = min(self.remaining, self.spent * ((1.0 - open_share) ** -0.5 - 1.0))
+        if progress.open_share < 1.0:
+            self.remaining = min(self.remaining, self.spent * ((1.0 - progress.open_share) ** -0.5 - 1.0))
 
 
 def _primal(state: MapState) -> Plan:
