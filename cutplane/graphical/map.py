@@ -149,7 +149,8 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
             if turns.has_ended:
                 del running[name]
         search, is_halved = running.get("search"), state.energy - root > 2.0 * (state.energy - dual.bound)
-        if is_halved and search is not None and search.remaining > search.spent:
+        is_best = dual.bound >= state.bound
+        if is_halved and is_best and search is not None and search.remaining > search.spent:
             running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
         leader = min(running, key=lambda name: running[name].remaining)
         length *= _GROWTH
@@ -158,24 +159,23 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
 class _Turns:
     """A stage that runs in turns, and an estimate of the seconds until it ends.
 
-    The estimate is the smaller of two. If a turn shrinks the gap between the stage's bound and the best
-    energy by a factor, each further turn is assumed to shrink it as much; a stage without a bound closes the
-    shared gap. If a search knows the share of its tree that it has visited, the square root of this share is
-    taken as the share of its time, because dives visit small subtrees first. Before the first turn that
-    allows an estimate, the estimate is `expected`.
+    If the gap between the bound of the stage and the best energy shrinks by a factor, it is assumed to shrink
+    by this factor again in as many seconds. As long as it does not shrink, the stage is expected to need at
+    least as long again. A search that knows the share of its tree that it has visited takes the square root
+    of this share as the share of its time, because dives visit small subtrees first. A stage without a bound
+    closes the shared gap, or is never expected to end.
     """
 
     def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
         self.stage = stage
         self.bound, self.remaining, self.has_ended = -math.inf, expected, False
-        self._credit = self.spent = 0.0
+        self.spent = self._credit = self._since = 0.0
+        self._gap = math.inf
 
     def take(self, seconds: float, state: MapState) -> Iterator[Progress]:
         """Run the stage for some seconds, minus the seconds by which earlier turns were too long."""
         self._credit += seconds
-        if self._credit <= 0.0:
-            return
-        began, energy, shared, before, progress = clock(), state.energy, state.bound, self.bound, None
+        began, gap, progress = clock(), state.energy - state.bound, None
         while clock() - began < self._credit:
             progress = next(self.stage, None)
             if progress is None:
@@ -183,20 +183,25 @@ class _Turns:
                 return
             self.bound = max(self.bound, progress.bound)
             yield progress
-        took = clock() - began
-        self._credit -= took
-        self.spent += took
-        if progress is None:
-            return
-        if progress.bound == -math.inf:
-            before = self.bound = shared
-        gap, left = energy - before, state.energy - self.bound
-        if gap == math.inf and progress.open_share == 1.0:
-            return
-        target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
-        self.remaining = math.inf
+        if progress is not None:
+            took = clock() - began
+            self._credit -= took
+            self.spent += took
+            self._since += took
+            self._estimate(state, progress, gap)
+
+    def _estimate(self, state: MapState, progress: Progress, shared_gap: float) -> None:
+        has_bound = progress.bound > -math.inf
+        gap, left = (
+            (self._gap, state.energy - self.bound) if has_bound else (shared_gap, state.energy - state.bound)
+        )
         if 0.0 < left < gap < math.inf:
-            self.remaining = took * max(math.log(left / target), 0.0) / math.log(gap / left)
+            target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
+            self.remaining = self._since * max(math.log(left / target), 0.0) / math.log(gap / left)
+        else:
+            self.remaining = max(self.remaining, self._since) if has_bound else math.inf
+        if left < gap or not has_bound:
+            self._gap, self._since = left, 0.0
         if progress.open_share < 1.0:
             self.remaining = min(self.remaining, self.spent * ((1.0 - progress.open_share) ** -0.5 - 1.0))
 
