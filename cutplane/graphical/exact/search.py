@@ -12,7 +12,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
-from cutplane.graphical.factors import finite_sizes
+from cutplane.graphical.factors import GivenFactors, collect, finite_sizes, starts_of
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 
@@ -174,10 +174,8 @@ class _Search:
                 return
             sums = rep.model.n_variables + rep.n_factors + 1
             self.best.rounding += rep.rounding + self._rounding_error(rep.model, rep.bound, sums)
-            rewritten = _rewritten(rep, self.best.limit, self.deadline)
+            rewritten = _rewritten(rep, self.best.limit)
             yield  # others may change the reparametrization meanwhile
-            if rewritten is None:
-                return
             reduction = reduce_model(rewritten, self.deadline)
             inner = _Expanding(self.best, (*inner.reductions, reduction))
             if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
@@ -228,22 +226,26 @@ class _Search:
             yield
 
 
-def _rewritten(rep: Reparametrization, limit: float, deadline: float) -> FactorGraph | None:
-    """Return the model with reparametrised costs, all >= 0, and +inf if they reach the limit.
-
-    Return None if the deadline has passed.
-    """
-    bound = rep.bound
-    factors = []
-    for number in range(rep.n_factors + rep.model.n_variables):
-        if clock() > deadline:
-            return None
-        u = number - rep.n_factors
-        scope, table = ((u,), rep.unary(u)) if u >= 0 else (rep.scopes(number), rep.table(number))
-        costs = table - table.min()
-        if costs.any():
-            factors.append((scope, np.where(bound + costs < limit, costs, np.inf)))
-    return FactorGraph(rep.model.cardinalities, factors, constant=bound)
+def _rewritten(rep: Reparametrization, limit: float) -> FactorGraph:
+    """Return the model with reparametrised costs, all >= 0, and +inf if they reach the limit."""
+    cardinalities, factors, n = rep.model.cardinalities, rep.factors(), rep.model.n_variables
+    arities = np.append(np.diff(factors.scope_starts), np.ones(n, dtype=np.int64))
+    scopes = np.append(factors.scopes, np.arange(n))
+    costs = np.append(factors.tables, rep.unaries)
+    starts = np.append(factors.table_starts, factors.tables.size + rep.model.unary_starts)
+    sizes = np.diff(starts)
+    with np.errstate(invalid="ignore"):
+        costs -= np.repeat(np.minimum.reduceat(costs, starts[:-1]), sizes)
+    costs[~(rep.bound + costs < limit)] = np.inf
+    is_kept = np.maximum.reduceat(costs, starts[:-1]) > 0.0
+    arities_kept = arities[is_kept]
+    given = GivenFactors(
+        starts_of(arities_kept),
+        scopes[np.repeat(is_kept, arities)],
+        starts_of(sizes[is_kept])[:-1],
+        costs[np.repeat(is_kept, sizes)],
+    )
+    return FactorGraph.from_arrays(cardinalities, collect(cardinalities, given, rep.bound))
 
 
 Scope = tuple[int, ...]
@@ -303,11 +305,14 @@ class _Reducer:
         self.constant = model.constant
         self.states = [np.flatnonzero(np.isfinite(model.unary(u))) for u in range(model.n_variables)]
         self.scopes: list[set[Scope]] = [set() for _ in self.states]
+        is_cut = [kept.size < k for kept, k in zip(self.states, model.cardinalities.tolist(), strict=True)]
         for u, kept in enumerate(self.states):
             self.add((u,), model.unary(u)[kept])
         for a in range(model.n_factors):
             scope, table = model.factor(a)
-            self.add(scope, table[np.ix_(*[self.states[u] for u in scope])])
+            if any(is_cut[u] for u in scope):
+                table = table[np.ix_(*[self.states[u] for u in scope])]
+            self.add(scope, table)
 
     def add(self, scope: Scope, table: Array) -> None:
         """Add a table, its axes in the order of `scope`."""

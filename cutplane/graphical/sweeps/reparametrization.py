@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import starts_of
+from cutplane.graphical.factors import GivenFactors, starts_of
 from cutplane.graphical.sweeps.layout import AddedClusters, scratch
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
@@ -174,16 +174,40 @@ class Reparametrization:
 
     def pairs(self) -> Pairs:
         """Return all pairs of the model and added ones, with new arrays of their reparametrised costs."""
-        from cutplane.graphical.sweeps.variable_passes import pair_costs
-
         self._bring_up_to_date()
         layout = self._layout
         chosen = np.flatnonzero(np.diff(layout.scope_starts) == 2)
         first = layout.scope_starts[chosen]
         variables = np.stack([layout.scopes[first], layout.scopes[first + 1]], axis=1)
-        starts = starts_of(layout.cardinalities[variables].prod(axis=1))
-        costs = pair_costs(layout, read_only(self._tables), self._messages, chosen, starts)
+        starts, costs = self._costs_of(chosen)
         return Pairs(variables, starts[:-1], costs)
+
+    def factors(self) -> GivenFactors:
+        """Return all factors, of the model and added ones, with new arrays of their reparametrised costs."""
+        self._bring_up_to_date()
+        layout, clusters = self._layout, self._clusters
+        starts, costs = self._costs_of(np.arange(layout.table_starts.size))
+        added = [self.table(a) for a in range(self.n_factors) if self._added.locate(a)[0]]
+        scope_starts = np.append(layout.scope_starts, layout.scopes.size + clusters.scope_starts[1:])
+        table_starts = np.append(
+            starts, starts[-1] + np.cumsum([table.size for table in added], dtype=np.int64)
+        )
+        return GivenFactors(
+            scope_starts,
+            np.append(layout.scopes, clusters.scopes),
+            table_starts[:-1],
+            np.concatenate([costs, *added], axis=None),
+        )
+
+    def _costs_of(self, factors: Array) -> tuple[Array, Array]:
+        """Return the starts and the reparametrised costs of factors that are linked to variables."""
+        from cutplane.graphical.sweeps.variable_passes import factor_costs
+
+        starts = starts_of(self._added.table_sizes()[factors])
+        room = scratch(self._layout)[1]
+        return starts, factor_costs(
+            self._layout, read_only(self._tables), self._messages, factors, starts, room
+        )
 
     @property
     def bound(self) -> float:

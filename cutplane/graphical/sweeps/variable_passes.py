@@ -104,17 +104,29 @@ def lowest_costs(layout, shared, own, messages, relative, index):
 
 
 @routine
-def pair_costs(layout, tables, messages, pairs, starts):
-    """Return the costs of these pairs, each in C order from its start on: tables plus messages."""
+def factor_costs(layout, tables, messages, factors, starts, index):
+    """Return the costs of these factors, each in C order from its start on: tables plus messages."""
     ends = layout.message_starts
     costs = np.empty(starts[-1])
-    for i in range(pairs.size):
-        link, entry, place = layout.scope_starts[pairs[i]], layout.table_starts[pairs[i]], starts[i]
-        for x in range(ends[link], ends[link + 1]):
-            for y in range(ends[link + 1], ends[link + 2]):
-                costs[place] = tables[entry] + messages[x] + messages[y]
+    for i in range(factors.size):
+        first, last = layout.scope_starts[factors[i]], layout.scope_starts[factors[i] + 1] - 1
+        entry, place = layout.table_starts[factors[i]], starts[i]
+        index[: last - first] = 0
+        while place < starts[i + 1]:
+            extra = 0.0
+            for p in range(last - first):
+                extra += messages[ends[first + p] + index[p]]
+            for y in range(ends[last], ends[last + 1]):
+                costs[place] = tables[entry] + extra + messages[y]
                 entry += 1
                 place += 1
+            p = last - first - 1
+            while p >= 0:
+                index[p] += 1
+                if index[p] < ends[first + p + 1] - ends[first + p]:
+                    break
+                index[p] = 0
+                p -= 1
     return costs
 
 
