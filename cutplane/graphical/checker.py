@@ -11,9 +11,8 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
 from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.exact.clique_tree import CliqueTree
-from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods
+from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods, scopes_of
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.marginals import lower_bound
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
@@ -128,8 +127,7 @@ class Checker:
     def _cliques(self) -> tuple[Array, Array]:
         """The variables of the cliques of an order of elimination, and where each clique begins."""
         model = self.model
-        scopes = [tuple(scope.tolist()) for scope in np.split(model.scopes, model.scope_starts[1:-1])]
-        near = neighbourhoods(model.n_variables, scopes)
+        near = neighbourhoods(model.n_variables, scopes_of(model))
         order, _ = best_order(near, np.log2(np.maximum(model.cardinalities, 2.0)))
         cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))]
         sizes = np.array([len(clique) for clique in cliques])
@@ -146,7 +144,7 @@ class Checker:
             tree = CliqueTree(self.model, allowed, deadline=deadline, max_entries=4 * _ENTRIES)
         except (InvalidInputError, TimeoutError):
             return bound, False
-        return self._rounded(lower_bound(self.model, tree, tree.least()[1])), True
+        return self._rounded(float(tree.lower_bounds(tree.least()[1]))), True
 
     def _divided(self, case: Reparametrization, bound: float, counts: Array) -> list[_Case]:
         """Return the case without the cheapest state of a variable, and the case with this state only.

@@ -434,8 +434,8 @@ rarely have a unit."""
 _FEW = 8
 """Number of costs that are tested first, because a few random numbers have no unit."""
 _PENALTY, _SMALL = 1e3, 0.1
-"""Ratio of the largest cost to a quantile that indicates penalties, and the quantile; 1e3, because normal
-costs have ratios up to 40."""
+"""Ratio of the largest cost to small ones that indicates penalties, and the share of small ones; 1e3, because
+normal costs have ratios up to 40."""
 
 
 def finite_sizes(*costs: Array) -> Array:
@@ -447,7 +447,8 @@ def finite_sizes(*costs: Array) -> Array:
 
 def has_penalties(sizes: Array) -> bool:
     """Return whether some costs are so much larger than others that they may be penalties."""
-    return bool(sizes.size and sizes.max() > _PENALTY * np.quantile(sizes, _SMALL))
+    small = sizes < sizes.max(initial=0.0) / _PENALTY
+    return bool(np.count_nonzero(small) >= 1.0 + _SMALL * (sizes.size - 1))
 
 
 def common_unit(*costs: Array) -> float:

@@ -10,15 +10,13 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.clique_tree import CliqueTree
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
-from cutplane.graphical.marginals import changed_energies, exact_bounds, lower_bound, lower_bounds
+from cutplane.graphical.marginals import changed_energies, exact_bounds, lower_bounds
 from cutplane.graphical.result import MAPResult, remedy
-from cutplane.pieces.html import table
+from cutplane.pieces.html import Shown
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
@@ -36,7 +34,7 @@ take many seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KBestResult:
+class KBestResult(Shown):
     """Labellings of least energy, ascending; with a distance between them, in the order of their choice.
 
     Attributes
@@ -77,12 +75,6 @@ class KBestResult:
             "labellings": f"{len(self)}, of which {proven} are proven",
             "energies": energies,
         }
-
-    def __repr__(self) -> str:
-        return "\n".join(["KBestResult", *(f"  {name:<12} {value}" for name, value in self._shown().items())])
-
-    def _repr_html_(self) -> str:
-        return table(self._shown())
 
 
 class _Found(NamedTuple):
@@ -276,7 +268,7 @@ class _Exact:
     def least(self, allowed: Array, number: int) -> _Found:
         labelling, above = self.tree.least(self._costs(allowed))
         energy = math.inf if labelling is None else self.model.energy(labelling)
-        bound = lower_bound(self.model, self.tree, above)
+        bound = float(self.tree.lower_bounds(above))
         return _Found(energy, number, labelling, bound, Status.OPTIMAL, allowed)
 
     def lower_bounds(self, found: _Found) -> Array:
@@ -392,8 +384,10 @@ def _moved_away(model: FactorGraph, labelling: Array, earlier: list[Array], dist
 
 def _counting(model: Any, earlier: list[Array], distance: int) -> tuple[Any, Array]:
     """Return the model with chains of counters, None if it is too large, and the order of counting."""
+    from cutplane.graphical.exact.orders import neighbourhoods, scopes_of, sweep_order
+
     n = model.n_variables
-    order = _neighbouring(model)
+    order = np.array(sweep_order(neighbourhoods(n, scopes_of(model))), dtype=np.int64)
     if len(earlier) * (distance + 1) ** 2 * model.unaries.size > _COUNTERS:
         return None, order
     sizes = np.minimum(np.arange(1, n + 1), distance) + 1
@@ -415,11 +409,3 @@ def _counting(model: Any, earlier: list[Array], distance: int) -> tuple[Any, Arr
 def _counted(labelling: Array, earlier: list[Array], order: Array, distance: int) -> Array:
     differences = [np.minimum(np.cumsum(labelling[order] != each[order]), distance) for each in earlier]
     return np.concatenate([labelling, *differences])
-
-
-def _neighbouring(model: FactorGraph) -> Array:
-    """Return the variables in an order in which those that share a table are close to each other."""
-    factors = np.repeat(np.arange(model.n_factors), model.arities)
-    shape = (model.n_factors, model.n_variables)
-    incidence = sparse.csr_array((np.ones(factors.size), (factors, model.scopes)), shape=shape)
-    return reverse_cuthill_mckee((incidence.T @ incidence).tocsr(), symmetric_mode=True).astype(np.int64)

@@ -14,7 +14,7 @@ from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import starts_of
 from cutplane.graphical.result import MAPResult
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.pieces.html import table
+from cutplane.pieces.html import Shown
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
@@ -28,7 +28,7 @@ _ROUNDS, _SWEEPS = 10, 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MinMarginals:
+class MinMarginals(Shown):
     r"""The least energy with each state of each variable, or certified bounds of it.
 
     .. math:: \text{lower}_u(s) \le \min_{x: x_u = s} E(x) \le \text{upper}_u(s)
@@ -88,14 +88,6 @@ class MinMarginals:
             "variables fixed": f"{int((self.fixed >= 0).sum())} of {self.model.n_variables}",
         }
 
-    def __repr__(self) -> str:
-        return "\n".join(
-            ["MinMarginals", *(f"  {name:<16} {value}" for name, value in self._shown().items())]
-        )
-
-    def _repr_html_(self) -> str:
-        return table(self._shown())
-
 
 def min_marginals(model: Any, method: str, start: MAPResult | None, time_limit: float | None) -> MinMarginals:
     """Implement `GraphicalModel.min_marginals`."""
@@ -137,25 +129,16 @@ def _of_tree(model: FactorGraph, tree: CliqueTree) -> MinMarginals:
     return MinMarginals(read_only(lower), read_only(upper), True, labelling, energy, status, model)
 
 
-def lower_bound(model: FactorGraph, tree: CliqueTree, above: float) -> float:
-    """Return a lower bound of an energy that a tree computed in floating point; `above` is its constant."""
-    error = _EPS * (model.n_variables + model.n_factors + 8)
-    return math.nextafter(tree.constant + above * (1.0 - error), -math.inf) if above < math.inf else above
-
-
 def exact_bounds(model: FactorGraph, tree: CliqueTree, marginals: Array) -> tuple[Array, Array]:
     """Return lower and upper bounds of the energies that a tree has computed in floating point.
 
-    The shifted costs are nonnegative, and each is in fewer additions than there are terms, as in
-    `bound_of_minimum`. Each of them, and the constant, was rounded down by at most a rounding unit.
+    Each shifted cost, and the constant, was rounded down by at most a rounding unit.
     """
-    error = _EPS * (model.n_variables + model.n_factors + 8)
     lower, upper = np.full((2, model.unaries.size), np.inf)
+    lower[tree.kept] = tree.lower_bounds(marginals)
     finite = marginals < np.inf
-    found, kept = marginals[finite], tree.kept[finite]
-    above = np.nextafter(tree.constant, np.inf) + model.rounded_off
-    lower[kept] = np.nextafter(tree.constant + found * (1.0 - error), -np.inf)
-    upper[kept] = np.nextafter(np.nextafter(above, np.inf) + found * (1.0 + error), np.inf)
+    above = np.nextafter(np.nextafter(tree.constant, np.inf) + model.rounded_off, np.inf)
+    upper[tree.kept[finite]] = np.nextafter(above + marginals[finite] * (1.0 + tree.error), np.inf)
     return lower, upper
 
 

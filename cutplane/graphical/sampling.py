@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.exact.clique_tree import CliqueTree
-from cutplane.pieces.html import table
+from cutplane.pieces.html import Shown
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
@@ -21,7 +21,7 @@ _CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogPartitionBound:
+class LogPartitionBound(Shown):
     r"""An estimate of an upper bound of :math:`\log \sum_x \exp(-E(x))`.
 
     Attributes
@@ -59,13 +59,6 @@ class LogPartitionBound:
             "samples": f"{self.samples.size}, of which {self.n_open} are not solved",
             "status": str(self.status),
         }
-
-    def __repr__(self) -> str:
-        facts = (f"  {name:<14} {value}" for name, value in self._shown().items())
-        return "\n".join(["LogPartitionBound", *facts])
-
-    def _repr_html_(self) -> str:
-        return table(self._shown())
 
 
 def log_partition(model: Any, max_entries: int) -> float:

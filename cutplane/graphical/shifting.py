@@ -66,12 +66,7 @@ def bound_of_minimum(model: FactorGraph, labelling: Array) -> float:
     """
     above = math.fsum(model.terms(labelling)[1:])
     error = _EPS * (model.n_variables + model.n_factors + 8)
-    return rounded_down_sum(model.constant, above * (1.0 - error))
-
-
-def rounded_down_sum(first: float, second: float) -> float:
-    """Return a number that is at most first + second."""
-    return sum_rounded_down([first, second])
+    return sum_rounded_down([model.constant, above * (1.0 - error)])
 
 
 def _from_zero(costs: Array, starts: Array, cap: float) -> tuple[Array, Array]:

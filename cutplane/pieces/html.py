@@ -9,6 +9,21 @@ from typing import Any
 import numpy as np
 
 
+class Shown:
+    """Something with a table of facts, which are printed and shown in Jupyter."""
+
+    def _shown(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = self._shown()
+        width = max(map(len, facts), default=0)
+        return "\n".join([type(self).__name__, *(f"  {name:<{width}} {facts[name]}" for name in facts)])
+
+    def _repr_html_(self) -> str:
+        return table(self._shown())
+
+
 def table(facts: Mapping[str, Any]) -> str:
     """Return a two-column table: a name and a value per row."""
     cell = "style='text-align:left'"

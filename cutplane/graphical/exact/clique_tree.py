@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.exact.orders import elimination_order, message_scopes, neighbourhoods, open_scopes
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import FactorArrays, entries_of, starts_of, strides_of
 from cutplane.graphical.shifting import shifted
@@ -44,6 +43,8 @@ def eliminate(
     TimeoutError
         If the deadline has passed.
     """
+    from cutplane.graphical.exact.orders import elimination_order
+
     limit = float(np.log2(as_count("max_entries", max_entries)))
     alive = np.isfinite(model.unaries)
     counts = _counts(model, alive)
@@ -109,8 +110,10 @@ class CliqueLayout(NamedTuple):
     @classmethod
     def of(cls, model: FactorGraph, order: Sequence[int]) -> CliqueLayout:
         """Arrange the tables of a model for an elimination in an equivalent order: children, then parents."""
+        from cutplane.graphical.exact.orders import message_scopes, neighbourhoods, scopes_of
+
         n, counts = model.n_variables, model.cardinalities
-        messages = message_scopes(order, neighbourhoods(n, open_scopes(model, counts.tolist())))
+        messages = message_scopes(order, neighbourhoods(n, scopes_of(model, counts.tolist())))
         variables = np.array(_children_first(order, messages), dtype=np.int64)
         position = np.empty(n, dtype=np.int64)
         position[variables] = np.arange(n)
@@ -193,6 +196,8 @@ class CliqueTree:
         The costs of `kept`, shifted to the minimum 0 for each variable, as the costs of all tables are.
     constant : float
         The sum of all these minima, rounded down, which the answers do not contain.
+    error : float
+        A bound of the relative rounding error of an answer of `least` or `min_marginals`, see `shifted`.
 
     Raises
     ------
@@ -211,9 +216,12 @@ class CliqueTree:
         deadline: float = np.inf,
         max_entries: int = ENTRIES,
     ) -> None:
+        from cutplane.graphical.exact.orders import elimination_order
+
         alive = np.isfinite(model.unaries) if alive is None else alive
         self.kept = np.flatnonzero(alive)
         counts = _counts(model, alive)
+        self.error = float(np.finfo(np.float64).eps) * (model.n_variables + model.n_factors + 8)
         self.unaries, self.constant = np.zeros(self.kept.size), model.constant
         self.is_infeasible = 0 in counts or model.constant == np.inf
         if self.is_infeasible:
@@ -277,6 +285,11 @@ class CliqueTree:
         back[roots] = np.cumsum(np.append(0.0, least))[:-1] + np.cumsum(np.append(0.0, least[::-1]))[-2::-1]
         distribute(self._cliques, *self._costs(unaries), messages, back, places, marginals)
         return marginals
+
+    def lower_bounds(self, above: Any) -> Array:
+        """Return lower bounds of the energies whose computed answers are `above`."""
+        lower = np.nextafter(self.constant + above * (1.0 - self.error), -np.inf)
+        return np.where(above < np.inf, lower, np.inf)
 
     def log_partition(self, unaries: Array | None = None) -> float:
         """Return the logarithm of the sum of exp(-E) over all labellings."""

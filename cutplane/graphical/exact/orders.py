@@ -11,8 +11,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import places_of, starts_of
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
+from cutplane.runtime.compiling import routine
 
 Neighbours = list[set[int]]
 
@@ -23,7 +25,11 @@ _EASY = 18.0
 _HOPELESS = 32.0
 """log2 of a table's entries from which no more orders are tried, because few machines have 32 GB."""
 _SMALL_GRAPH = 20_000
-"""Total number of neighbours up to which orders are repeated, because Python computes them slowly."""
+"""Total number of neighbours up to which orders are repeated, because in larger graphs they take seconds."""
+_ROUNDING, _CLOSE = 2.0**-20, 1e-4
+"""Rounding unit of the log2 of numbers of states, because sums are then exact, and the error of a sum."""
+_PART = 10_000
+"""Variables that are eliminated between two readings of the clock, because they take some milliseconds."""
 
 
 def elimination_order(
@@ -38,7 +44,7 @@ def elimination_order(
         sizes = np.array(counts, dtype=np.float64)
         free = np.flatnonzero(sizes > 1)
         number = {u: i for i, u in enumerate(free.tolist())}
-        scopes = [[number[u] for u in scope] for scope in open_scopes(model, counts)]
+        scopes = [[number[u] for u in scope] for scope in scopes_of(model, counts)]
         order, width = best_order(neighbourhoods(free.size, scopes), np.log2(sizes[free]), limit, deadline)
         if clock() > deadline:
             raise TimeoutError("The search for an order of elimination was stopped at its deadline.")
@@ -46,10 +52,11 @@ def elimination_order(
     return model.orders[key]
 
 
-def open_scopes(model: FactorGraph, counts: Sequence[int]) -> list[list[int]]:
-    """Return the scope of each factor without the variables that have one state."""
+def scopes_of(model: FactorGraph, counts: Sequence[int] | None = None) -> list[list[int]]:
+    """Return the scope of each factor, without variables for which `counts` has a single state."""
     starts, scopes = model.scope_starts.tolist(), model.scopes.tolist()
-    return [[u for u in scopes[begin:end] if counts[u] != 1] for begin, end in pairwise(starts)]
+    several = [counts is None or counts[u] != 1 for u in range(model.n_variables)]
+    return [[u for u in scopes[begin:end] if several[u]] for begin, end in pairwise(starts)]
 
 
 def neighbourhoods(n: int, scopes: Sequence[Sequence[int]]) -> Neighbours:
@@ -75,7 +82,7 @@ def best_order(
     """
     if not near:
         return [], 0.0
-    order = _sweep(near)
+    order = sweep_order(near)
     best = _cost(order, near, weights, limit)
     blocked = best[0]
     if blocked > limit:
@@ -130,7 +137,8 @@ def _cost(order: Sequence[int], near: Neighbours, weights: Array, limit: float) 
     return max(sizes), float(np.logaddexp2.reduce(sizes))
 
 
-def _sweep(near: Neighbours) -> list[int]:
+def sweep_order(near: Neighbours) -> list[int]:
+    """Return a breadth-first order, in which neighbours are close to each other."""
     n = len(near)
     columns = np.array([v for scope in near for v in scope], dtype=np.int64)
     pointers = np.concatenate([[0], np.cumsum([len(scope) for scope in near])])
@@ -139,56 +147,123 @@ def _sweep(near: Neighbours) -> list[int]:
 
 
 def _greedy(
-    near: Neighbours, weights: Array, limit: float, by_fill: bool, names: Array, deadline: float
+    near: Neighbours, weights: Array, limit: float, by_fill: bool, ties: Array, deadline: float
 ) -> tuple[list[int], float]:
-    """Return an order and 0, or no order and the size of the next table if that is beyond the limit.
+    """Return an order and 0, or no order and the size of the next table if that is beyond the limit."""
+    n, degrees = len(near), np.array([len(scope) for scope in near], dtype=np.int64)
+    rooms = 2 * degrees + 4
+    begins = starts_of(rooms)
+    members = np.empty(begins[-1], dtype=np.int64)
+    members[places_of(begins[:-1], degrees)] = [v for scope in near for v in scope]
+    graph, weights = (begins, degrees, rooms), np.round(weights / _ROUNDING) * _ROUNDING
+    sizes, fill = initial_keys(members, *graph, weights, by_fill)
+    order, count, done = np.empty(n, dtype=np.int64), 0, np.full(n, False)
+    state = weights, sizes, fill, ties, done, order
+    while count < n:
+        end = min(n, count + _PART)
+        count, size, members = take_cheapest(members, *graph, *state, count, end, limit + _CLOSE, by_fill)
+        if size > 0.0 or clock() > deadline:
+            return [], size
+    return order.tolist(), 0.0
 
-    Ties are broken by `names`.
+
+@routine
+def initial_keys(members, begins, degrees, rooms, weights, by_fill):
+    """Return the size of the table of each variable, and the number of pairs that its elimination adds."""
+    n = degrees.size
+    sizes, fill, marks = weights.copy(), np.zeros(n, dtype=np.int64), np.full(n, -1)
+    for u in range(n):
+        scope = members[begins[u] : begins[u] + degrees[u]]
+        for v in scope:
+            sizes[u] += weights[v]
+            marks[v] = u
+        if by_fill:
+            pairs = 0
+            for v in scope:
+                for w in members[begins[v] : begins[v] + degrees[v]]:
+                    pairs += marks[w] == u
+            fill[u] = (scope.size * (scope.size - 1) - pairs) // 2
+    return sizes, fill
+
+
+@routine
+def take_cheapest(
+    members, begins, degrees, rooms, weights, sizes, fill, ties, done, order, count, end, limit, by_fill
+):
+    """Eliminate the variables of least fill, size and tie, until `end` are, or a table is beyond the limit.
+
+    Return the number of eliminated variables, the size beyond the limit or 0, and the neighbours, which may
+    be in a longer array: those of u are ``members[begins[u]:begins[u] + degrees[u]]``, with space for
+    ``rooms[u]``.
     """
-    near = [set(scope) for scope in near]
-    weight = weights.tolist()
-    sizes = [weight[u] + sum(weight[v] for v in scope) for u, scope in enumerate(near)]
-    fill = [sum(len(scope - near[v]) - 1 for v in scope) // 2 if by_fill else 0 for scope in near]
-    ties = names.tolist()
-    keys = [(fill[u], round(sizes[u], 9), ties[u]) for u in range(len(near))]
-    heap = [(key, u) for u, key in enumerate(keys)]
+    n = degrees.size
+    heap = [(fill[u], sizes[u], ties[u], u) for u in range(n) if not done[u]]
     heapq.heapify(heap)
-    order: list[int] = []
-    done: set[int] = set()
-    while heap:
-        key, u = heapq.heappop(heap)
-        if u in done or key != keys[u]:
+    marks, stamp = np.zeros(n, dtype=np.int64), 0
+    changed, is_changed = np.empty(n, dtype=np.int64), np.full(n, False)
+    while count < end:
+        key = heapq.heappop(heap)
+        u = key[3]
+        if done[u] or key[0] != fill[u] or key[1] != sizes[u]:
             continue
-        if sizes[u] > limit or clock() > deadline:
-            return [], sizes[u]
-        order.append(u)
-        done.add(u)
-        scope = near[u]
-        changed = set(scope)
-        for a in scope:
-            for b in scope - near[a]:
-                if b <= a:
+        if sizes[u] > limit:
+            return count, sizes[u], members
+        done[u], order[count] = True, u
+        count += 1
+        scope = members[begins[u] : begins[u] + degrees[u]].copy()
+        n_changed = scope.size
+        changed[:n_changed] = scope
+        is_changed[scope] = True
+        for i in range(scope.size):
+            a, stamp = scope[i], stamp + 1
+            marks[members[begins[a] : begins[a] + degrees[a]]] = stamp
+            for b in scope[i + 1 :]:
+                if marks[b] == stamp:
                     continue
                 if by_fill:
-                    common = near[a] & near[b]
-                    for w in common:
-                        fill[w] -= 1
-                    changed |= common
-                    fill[a] += len(near[a]) - len(common)
-                    fill[b] += len(near[b]) - len(common)
-                near[a].add(b)
-                near[b].add(a)
-                sizes[a] += weight[b]
-                sizes[b] += weight[a]
+                    n_common = 0
+                    for w in members[begins[b] : begins[b] + degrees[b]]:
+                        if marks[w] == stamp:
+                            n_common += 1
+                            fill[w] -= 1
+                            if not is_changed[w]:
+                                is_changed[w], changed[n_changed] = True, w
+                                n_changed += 1
+                    fill[a] += degrees[a] - n_common
+                    fill[b] += degrees[b] - n_common
+                members = _join(members, begins, degrees, rooms, a, b)
+                members = _join(members, begins, degrees, rooms, b, a)
+                marks[b] = stamp
+                sizes[a] += weights[b]
+                sizes[b] += weights[a]
+        stamp += 1
+        marks[scope] = stamp
         for a in scope:
-            if by_fill:
-                fill[a] -= len(near[a] - scope) - 1
-            near[a].discard(u)
-            sizes[a] -= weight[u]
-        for a in changed:
-            if a not in done:
-                fresh = (fill[a], round(sizes[a], 9), ties[a])
-                if fresh != keys[a]:
-                    keys[a] = fresh
-                    heapq.heappush(heap, (fresh, a))
-    return order, 0.0
+            kept = begins[a]
+            for place in range(begins[a], begins[a] + degrees[a]):
+                w = members[place]
+                if w != u:
+                    members[kept] = w
+                    kept += 1
+                    fill[a] -= by_fill and marks[w] != stamp
+            degrees[a] -= 1
+            sizes[a] -= weights[u]
+        for a in changed[:n_changed]:
+            is_changed[a] = False
+            if not done[a]:
+                heapq.heappush(heap, (fill[a], sizes[a], ties[a], a))
+    return count, 0.0, members
+
+
+@routine
+def _join(members, begins, degrees, rooms, a, b):
+    """Add b to the neighbours of a, which are first copied to the end of the array if there is no space."""
+    if degrees[a] == rooms[a]:
+        end, rooms[a] = begins[-1], 2 * rooms[a]
+        if end + rooms[a] > members.size:
+            members = np.concatenate((members, np.empty(members.size + rooms[a], dtype=np.int64)))
+        members[end : end + degrees[a]] = members[begins[a] : begins[a] + degrees[a]]
+        begins[a], begins[-1] = end, end + rooms[a]
+    members[begins[a] + degrees[a]] = b
+    degrees[a] += 1
+    return members
