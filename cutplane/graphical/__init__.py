@@ -1,10 +1,9 @@
 """MAP inference in graphical models by cutting planes, in the primal and in the dual."""
 
-from cutplane.graphical.conversions import from_networkx, from_pgmpy
 from cutplane.graphical.factor_graph import Factor
 from cutplane.graphical.files.boolean import read_qpbo, read_wcnf
 from cutplane.graphical.files.cfn import read_cfn, write_cfn
-from cutplane.graphical.files.opengm import read_opengm
+from cutplane.graphical.files.libraries import from_networkx, from_pgmpy, read_opengm
 from cutplane.graphical.files.uai import read_evidence, read_uai, write_uai
 from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
 from cutplane.graphical.grids import chain, grid, potts, spin_glass

@@ -23,13 +23,31 @@ import numpy as np
 import cutplane as cut
 from cutplane.datasets import read_conll, read_multilabel_arff
 from cutplane.decomposition import read_smps
-from cutplane.graphical import read_uai, read_wcsp
+from cutplane.graphical import read_cfn, read_qpbo, read_uai, read_wcnf, read_wcsp
 
 UAI = "MARKOV\n3\n2 3 2\n3\n2 1 0\n1 1\n2 0 2\n\n6\n 1 2.5\n 0 1\n 1 8e-3\n3\n .5 1e0 2.\n4\n 1 2 3 4\n"
 EVIDENCE = "1\n2 1 2 0 1\n"
 WCSP = (
     "n 3 3 4 10\n2 3 2\n2 1 0 4 2\n0 0 1\n2 1 10\n-1 2 0 1\n1 6\n1 0 0 -1\n2 0 2 1 3\n0 0 3\n0 1 7\n1 1 2\n"
 )
+CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
+"variables": {"x": ["a", "b"], "y": 2, "z": 3},
+"functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4.5]},
+"g": {"scope": ["x"], "defaultcost": 0, "costs": ["a", 1]},
+"k": {"scope": ["y", "z"], "defaultcost": 1.5, "costs": [[1, 2, 7], [0, 1, -2]]},
+"l": {"scope": ["y", "x"], "costs": "f"}}}
+"""
+PLAIN_CFN = """# a comment
+{problem {t >-9.0}
+ variables [[a b] 2 -2] functions [{scope [0 1] costs [1 2 3 4.5]}
+ g {scope [0 2] defaultcost 1 costs [b 1 -2]} {scope [2 1] costs f} f {scope [1 2] costs [0 1 2 8]} {scope [] costs [2]}]}
+"""
+CNFS = (
+    "c x\np cnf 3 3\n1 -2 0\n2 3 -1 0\n-3 0\n",
+    "p wcnf 3 4 20\n20 1 -2 0\n3 2 3 -1 0\n2.5 -3 0\n1 1 -1 0\n",
+    "c x\nh 1 -2 0\n3 2 3 -1 0\n2 -3 0\n5 1 2 3 0\n%\n0\n",
+)
+QPBO = "3 4\n1 1 -1\n2 2 -1.5\n1 2 0.75\n3 1 2e-1\n"
 ARFF = (
     "% a comment\n@relation 'r s'\n@attribute a numeric\n@attribute 'b c' real\n@attribute d {0,1}\n"
     "@attribute e {0,1}\n@data\n0.5,-1,1,0\n1e-3,2,0,0\n-7,11,1,1\n"
@@ -224,13 +242,15 @@ class Words:
         demand(bool(self.words))
         return self.words.pop(0)
 
-    def integer(self, low: float = 0, high: float = math.inf) -> int:
-        """Return the next word, an integer from low on and below high."""
+    def integer(self, low: float = 0, high: float = math.inf, skip: int = 0) -> int:
+        """Return the next word, an integer from low on and below high, after some other words."""
+        del self.words[:skip]
         value = whole_number(self.take())
         demand(low <= value < high)
         return value
 
 
+BLANK = " \t\n\r\x0b\x0c"
 Energy = tuple[list[int], Callable[[tuple[int, ...]], float]]
 
 
@@ -315,7 +335,7 @@ def slow_wcsp(text: str) -> Energy:
         for _ in range(n_tuples):
             key = tuple(words.integer(0, size) for size in shape)
             cost = words.integer(0, 2**63)
-            demand(costs.get(key, cost) == cost)  # a warning otherwise
+            demand(min(costs.get(key, cost), bound) == min(cost, bound))  # a warning otherwise
             costs[key] = cost
         functions.append((scope, default, costs))
         if arity < 0:
@@ -330,6 +350,170 @@ def slow_wcsp(text: str) -> Energy:
         return total
 
     return sizes, energy
+
+
+def finite(word: str) -> float:
+    """Return a decimal number as a float."""
+    value = decimal(word)
+    demand(abs(value) < 2**1023)
+    return float(value)
+
+
+def nested(text: str) -> list[Any]:
+    """Return the words of a CFN file, without quotation marks, in nested lists."""
+    text = re.sub(r"(?m)^#.*", "", text)
+    demand(all(line.count('"') % 2 == 0 for line in text.split("\n")))
+    stack: list[list[Any]] = [[]]
+    for word in re.findall(r'"[^"]*"|[][{}]|[^][{} \t\n\r\v\f,:"]+', text):
+        if word in "[{":
+            stack.append([])
+        elif word in "]}":
+            demand(len(stack) > 1)
+            stack[-2].append(stack.pop())
+        else:
+            stack[-1].append(word.strip('"'))
+    demand(len(stack) == 1)
+    return stack[0]
+
+
+def flat(parts: Any) -> list[str]:
+    """Return all words of nested lists."""
+    return [word for part in parts for word in (flat(part) if isinstance(part, list) else [part])]
+
+
+def named(parts: list[Any], is_value: Callable[[str], bool]) -> list[tuple[str, Any]]:
+    """Return values with their names, "" for none."""
+    found, name = [], ""
+    for part in parts:
+        if isinstance(part, list) or is_value(part):
+            found.append((name, part))
+            name = ""
+        else:
+            demand(not name)
+            name = part
+    demand(not name)
+    return found
+
+
+def is_decimal(word: str) -> bool:
+    """Tell whether a word is a number."""
+    return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", word, re.ASCII) is not None
+
+
+def numbered(word: Any, names: list[str], count: int) -> int:
+    """Return the number of a variable or of a state."""
+    demand(isinstance(word, str))
+    if word and word in names:
+        return names.index(word)
+    value = finite(word)
+    demand(value == int(value) and 0 <= value < count)
+    return int(value)
+
+
+def slow_cfn(text: str) -> Energy:
+    """Read a CFN file without keywords."""
+    parts = [part for top in nested(text) if isinstance(top, list) for part in top if isinstance(part, list)]
+    demand(len(parts) == 3)
+    demand(all(isinstance(word, str) for word in parts[0]))
+    bounds = [word for word in parts[0] if word[:1] in ("<", ">")]
+    demand(len(bounds) == 1)
+    sign, bound = (1 if bounds[0][0] == "<" else -1), finite(bounds[0][1:])
+    names, states, sizes = [], [], []
+    for name, value in named(parts[1], is_decimal):
+        demand(not name or name not in names)
+        if isinstance(value, str):
+            demand(finite(value) == int(finite(value)))
+        names.append(name)
+        states.append(value if isinstance(value, list) else [])
+        demand(all(isinstance(word, str) for word in states[-1]) and len(set(states[-1])) == len(states[-1]))
+        sizes.append(len(value) if isinstance(value, list) else abs(int(finite(value))))
+    demand(all(sizes) and sum(sizes) <= 2**27)
+    functions = []
+    for name, body in named(parts[2], lambda _: False):
+        demand(len(body) % 2 == 0 and all(isinstance(word, str) for word in body[::2]))
+        fields = dict(zip(body[::2], body[1::2], strict=True))
+        demand("scope" in fields and isinstance(fields["scope"], list))
+        demand(fields.keys() <= {"scope", "costs", "defaultcost"})
+        scope = [numbered(word, names, len(sizes)) for word in fields["scope"]]
+        demand(len(set(scope)) == len(scope))
+        functions.append((name, scope, fields))
+    tables: list[tuple[list[int], dict[tuple[int, ...], float]]] = []
+    for _, scope, fields in functions:
+        origin = scope
+        if isinstance(fields.get("costs"), str):
+            found = [one for one in functions if one[0] and one[0] == fields["costs"]][-1:]
+            demand(bool(found) and isinstance(found[0][2].get("costs"), list))
+            _, origin, fields = found[0]
+        demand([sizes[u] for u in scope] == [sizes[u] for u in origin])
+        keys, words = list(product(*(range(sizes[u]) for u in origin))), flat(fields.get("costs", []))
+        if "defaultcost" in fields:
+            demand(isinstance(fields["defaultcost"], str) and len(words) % (len(origin) + 1) == 0)
+            table = dict.fromkeys(keys, finite(fields["defaultcost"]))
+            rows = [words[i : i + len(origin) + 1] for i in range(0, len(words), len(origin) + 1)]
+            used = [finite(fields["defaultcost"])]
+            for *key, cost in rows:
+                key = tuple(numbered(w, states[u], sizes[u]) for w, u in zip(key, origin, strict=True))
+                table[key] = finite(cost)
+                used.append(table[key])
+        else:
+            demand(len(words) == len(keys))
+            table = dict(zip(keys, map(finite, words), strict=True))
+            used = list(table.values())
+        least = min(sign * cost for cost in used)
+        tables.append(
+            (scope, {key: (sign * cost, sign * cost - least) for key, cost in table.items()}, least)
+        )
+    rest = sign * bound - sum(least for *_, least in tables)
+
+    def energy(x: tuple[int, ...]) -> float:
+        costs = [table[tuple(x[u] for u in scope)] for scope, table, _ in tables]
+        return sum(math.inf if above >= rest else cost for cost, above in costs)
+
+    return sizes, energy
+
+
+def slow_wcnf(text: str) -> Energy:
+    """Read a DIMACS file."""
+    lines = [line for line in re.sub(r"(?m)^c.*|^%[\s\S]*", "", text).split("\n") if line.strip(BLANK)]
+    n, count, top, weighted, words = None, None, math.inf, True, Words("\n".join(lines))
+    if words.words[:1] == ["p"]:
+        demand(words.words[1:2] in (["cnf"], ["wcnf"]))
+        weighted = words.words[1] == "wcnf"
+        n, count = words.integer(skip=2), words.integer()
+        place, line = 4, 0
+        while place > len(Words(lines[line])):
+            place, line = place - len(Words(lines[line])), line + 1
+        if place < len(Words(lines[line])):
+            top = words.integer(1)
+    clauses = []
+    while len(words):
+        weight = 1.0
+        if weighted:
+            weight = math.inf if words.words[0] == "h" else finite(words.words[0])
+            words.take()
+            demand(weight >= 0)
+        literals = []
+        while literal := words.integer(-math.inf):
+            demand(n is None or abs(literal) <= n)
+            literals.append(literal)
+        clauses.append((math.inf if weight >= top else weight, literals))
+    demand(count in (None, len(clauses)))
+    n = max([abs(v) for _, c in clauses for v in c], default=0) if n is None else n
+    demand(n <= 2**26)
+    return [2] * n, lambda x: sum(w for w, c in clauses if not any((v > 0) == x[abs(v) - 1] for v in c))
+
+
+def slow_qpbo(text: str) -> Energy:
+    """Read a QPBO file."""
+    words = Words(text)
+    n, count = words.integer(-math.inf), words.integer(-math.inf)
+    demand(abs(n) <= 2**26 and 3 * abs(count) == len(words))
+    rows = []
+    for _ in range(abs(count)):
+        i, j = words.integer(1, abs(n) + 1), words.integer(1, abs(n) + 1)
+        rows.append((i - 1, j - 1, finite(words.take()) * (1 if i == j else 2) * (1 if count > 0 else -1)))
+    values = (0, 1) if n >= 0 else (1, -1)
+    return [2] * abs(n), lambda x: sum(w * values[x[i]] * values[x[j]] for i, j, w in rows)
 
 
 def slow_arff(text: str) -> Any:
@@ -597,6 +781,9 @@ FORMATS = {
     "uai": Format((UAI,), read_uai, slow_uai),
     "evidence": Format((EVIDENCE,), lambda path: read_uai(io.StringIO(UAI), path), slow_evidence),
     "wcsp": Format((WCSP,), read_wcsp, slow_wcsp),
+    "cfn": Format((CFN, PLAIN_CFN), read_cfn, slow_cfn),
+    "wcnf": Format(CNFS, read_wcnf, slow_wcnf),
+    "qpbo": Format((QPBO, QPBO.replace("3 4", "-3 -4")), read_qpbo, slow_qpbo),
     "arff": Format(
         (ARFF,), lambda path: [part.tolist() for part in read_multilabel_arff(path, 2)], slow_arff
     ),
@@ -664,13 +851,14 @@ def agree(found: Any, expected: Any) -> bool:
     if not isinstance(found, cut.graphical.GraphicalModel):
         return _equal(found, expected)
     sizes, energy = expected
-    if found.cardinalities.tolist() != list(sizes):
+    if found.cardinalities.tolist()[: len(sizes)] != list(sizes):
         return False
     if math.prod(sizes) > 10_000:
         return True
-    return all(
-        _equal(found.energy(np.array(x, dtype=np.int64)), energy(x)) for x in product(*map(range, sizes))
-    )
+    labellings = ((x, np.array(x, dtype=np.int64)) for x in product(*map(range, sizes)))
+    if found.n_variables > len(sizes):
+        labellings = ((x, found.complete(y)) for x, y in labellings)
+    return all(_equal(found.energy(y), energy(x)) for x, y in labellings)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -303,7 +303,7 @@ class _Network:
                 owners.append(places)
                 self.tables.append(self._costs(places, fields, scopes))
         if shared:
-            self._share(owners, shared, dict(self.text.named(functions)))
+            self._share(owners, shared, {name: i for name, i in self.text.named(functions) if name})
 
     def _alike(self, functions: int) -> Iterator[tuple[Array, dict[bytes, int]]]:
         """Yield functions with the same brackets and fields, and where their fields are relative to them."""

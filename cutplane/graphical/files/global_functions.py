@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -20,6 +21,8 @@ COMPARATORS: dict[str, Callable[[float, float], float]] = {
     ">=": lambda total, to: max(0.0, to - total),
 }
 """The amount by which a sum of integers violates a comparison."""
+_METRICS = "hard", "lin", "quad"
+_ENDS = "initial", "final"
 
 
 class Parameters(Protocol):
@@ -76,6 +79,24 @@ class FunctionRequest(NamedTuple):
         """The states that some of the variables have."""
         return range(max(self.builder.shape(self.scope), default=0))
 
+    def interval(self) -> tuple[int, int]:
+        """Read two bounds."""
+        return self.given.count("the lower bound"), self.given.count("the upper bound")
+
+    def penalty(self, metrics: Sequence[str] = _METRICS) -> Callable[[float], float]:
+        """Read a kind of penalty and a cost; return the penalty as a function of the violation.
+
+        "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
+        """
+        metric, cost = self.given.choice("a kind of penalty", metrics), self.given.cost("a cost")
+        power = {"hard": 0, "quad": 2}.get(metric, 1)
+        return lambda violation: cost * violation**power if violation > 0 else 0.0
+
+    def comparison(self) -> Callable[[float, float], float]:
+        """Read a penalty and a comparator; return the penalty as a function of the two sides."""
+        penalty, compare = self.penalty(), COMPARATORS[self.given.choice("a comparator", tuple(COMPARATORS))]
+        return lambda total, to: penalty(compare(total, to))
+
     def add(
         self,
         step: Callable[[int, Any, int], Hashable],
@@ -89,28 +110,31 @@ class FunctionRequest(NamedTuple):
             Automaton({start: 0.0}, lambda i, s, x: [(step(i, s, x), 0.0)], lambda s: self.limited(end(s))),
         )
 
-    def add_pair(self, u: int, v: int, cost: Callable[[int, int], float]) -> None:
-        """Add a function of two variables."""
-        n, m = self.builder.shape((u, v))
-        table = [[self.limited(cost(x, y)) for y in range(m)] for x in range(n)]
-        self.builder.add((u, v), np.array(table))
+    def add_pairs(self, cost: Callable[[int, int], float]) -> None:
+        """Add a function of each pair of variables."""
+        for pair in combinations(self.scope, 2):
+            n, m = self.builder.shape(pair)
+            self.builder.add(pair, np.array([self.limited(cost(x, y)) for x in range(n) for y in range(m)]))
 
     def add_counts(
         self,
-        bounds: Sequence[tuple[int, int, int]],
-        penalty: Callable[[float], float],
+        bounds: Iterable[Sequence[int]],
+        cost: Callable[..., float],
         scope: Sequence[int] | None = None,
     ) -> None:
-        """Penalise each value whose number of occurrences is outside its bounds."""
-        for value, low, high in bounds:
+        """Add a cost for each value, of the lack and the excess of its number of occurrences.
+
+        The rows of `bounds` are the value, its bounds, and further arguments of `cost`.
+        """
+        for value, low, high, *more in bounds:
             self.add(
-                lambda _, count, x, value=value: count + (x == value),
-                lambda count, low=low, high=high: penalty(max(low - count, count - high, 0)),
+                lambda _, n, x, value=value: n + (x == value),
+                lambda n, low=low, high=high, more=more: cost(low - n, n - high, *more),
                 scope,
             )
 
     def add_same(self, first: Sequence[int], second: Sequence[int], cost: Callable[[int], float]) -> None:
-        """Penalise each value by the difference of its numbers of occurrences in two lists of variables."""
+        """Add a cost for each value, of the difference of its numbers of occurrences in two lists."""
         n = len(first)
         if len(second) != n or len({*first, *second}) != 2 * n:
             self.given.fail("the two lists must have the same number of variables, without repetitions")
@@ -121,37 +145,41 @@ class FunctionRequest(NamedTuple):
                 (*first, *second),
             )
 
-    def penalty(self, metrics: Sequence[str] = ("hard", "lin", "quad")) -> Callable[[float], float]:
-        """Read a kind of penalty and a cost; return the penalty as a function of the violation.
+    def add_runs(
+        self, n: int, start: dict[int, float], end: dict[int, float], steps: Iterable[tuple[Any, ...]]
+    ) -> None:
+        """Add the least cost of a run of an automaton with n states, with steps (from, value, to, cost)."""
+        arcs: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+        for before, x, after, cost in steps:
+            arcs[before, x].append((after, self.limited(cost)))
+        for state in (*start, *end, *(state for s, x in arcs for state in (s, *(t for t, _ in arcs[s, x])))):
+            if not 0 <= state < n:
+                self.given.fail(f"the automaton has {n} states, numbered from 0; there is no state {state}")
+        self.builder.add_automaton(
+            self.scope,
+            Automaton(
+                {s: self.limited(cost) for s, cost in start.items()},
+                lambda _, s, x: arcs.get((s, x), ()),
+                lambda s: self.limited(end[s]) if s in end else math.inf,
+            ),
+        )
 
-        "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
-        """
-        metric, cost = self.given.choice("a kind of penalty", metrics), self.given.cost("a cost")
-        power = {"hard": 0, "quad": 2}.get(metric, 1)
-        return lambda violation: cost * violation**power if violation else 0.0
 
-
-def _all_different(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
-    penalty = f.penalty(metrics)
-    if f.limited(penalty(1)) == math.inf:
-        for u, v in combinations(f.scope, 2):
-            f.add_pair(u, v, lambda x, y: penalty(x == y))
+def _differ(f: FunctionRequest, penalty: Callable[[float], float], in_pairs: bool = False) -> None:
+    if in_pairs or f.limited(penalty(1)) == math.inf:
+        f.add_pairs(lambda x, y: penalty(x == y))
     else:
-        f.add_counts([(value, 0, 1) for value in f.values], penalty)
+        f.add_counts(((value, 0, 1) for value in f.values), lambda _, excess: penalty(max(excess, 0)))
 
 
 def _soft_all_different(f: FunctionRequest) -> None:
     metric, cost = f.given.choice("a kind of penalty", ("var", "dec", "decbi")), f.given.cost("a cost")
-    if metric == "var" and f.limited(cost) < math.inf:
-        f.add_counts([(value, 0, 1) for value in f.values], lambda violation: cost * violation)
-        return
-    for u, v in combinations(f.scope, 2):
-        f.add_pair(u, v, lambda x, y: cost * (x == y))
+    _differ(f, lambda violation: cost * violation, metric != "var")
 
 
-def _cardinalities(f: FunctionRequest, metrics: Sequence[str] = ("hard", "lin", "quad")) -> None:
-    penalty = f.penalty(metrics)
-    f.add_counts(f.given.rows("the values and their bounds", "iii"), penalty)
+def _cardinalities(f: FunctionRequest, metrics: Sequence[str] = _METRICS) -> None:
+    penalty, bounds = f.penalty(metrics), f.given.rows("the values and their bounds", "iii")
+    f.add_counts(bounds, lambda lack, excess: penalty(max(lack, excess)))
 
 
 def _soft_cardinalities(f: FunctionRequest) -> None:
@@ -159,27 +187,17 @@ def _soft_cardinalities(f: FunctionRequest) -> None:
     rows = f.given.rows("the values and their bounds", "iiicc" if metric == "wdec" else "iii")
     if metric == "var" and f.limited(cost) < math.inf:
         f.given.fail("a finite cost for each variable to change is not supported here; use 'dec'")
-    for value, low, high, *weights in rows:
-        lack, excess = weights or (cost, cost)
-        f.add(
-            lambda _, count, x, value=value: count + (x == value),
-            lambda n, low=low, high=high, lack=lack, excess=excess: (
-                lack * max(low - n, 0) + excess * max(n - high, 0)
-            ),
-        )
+    f.add_counts(rows, lambda lack, excess, a=cost, b=cost: a * max(lack, 0) + b * max(excess, 0))
 
 
 def _among(f: FunctionRequest) -> None:
-    penalty, values = f.penalty(), set(f.given.rows("the values", "i"))
-    low, high = f.given.count("the lower bound"), f.given.count("the upper bound")
-    f.add(lambda _, count, x: count + (x in values), lambda n: penalty(max(low - n, n - high, 0)))
+    penalty, values, (low, high) = f.penalty(), set(f.given.rows("the values", "i")), f.interval()
+    f.add(lambda _, n, x: n + (x in values), lambda n: penalty(max(low - n, n - high)))
 
 
 def _soft_among(f: FunctionRequest) -> None:
-    penalty = f.penalty(("var",))
-    low, high = f.given.count("the lower bound"), f.given.count("the upper bound")
-    values = set(f.given.rows("the values", "i"))
-    f.add(lambda _, count, x: count + (x in values), lambda n: penalty(max(low - n, n - high, 0)))
+    penalty, (low, high), values = f.penalty(("var",)), f.interval(), set(f.given.rows("the values", "i"))
+    f.add(lambda _, n, x: n + (x in values), lambda n: penalty(max(low - n, n - high)))
 
 
 def _variable_among(f: FunctionRequest) -> None:
@@ -192,43 +210,36 @@ def _soft_same(f: FunctionRequest) -> None:
     f.add_same(*f.given.halves(), lambda excess: cost * max(excess, 0))
 
 
-def _same(f: FunctionRequest) -> None:
+def _same(f: FunctionRequest, bounded: bool = False) -> None:
     penalty, half = f.penalty(), len(f.scope) // 2
-    f.add_same(f.scope[:half], f.scope[half:], lambda excess: penalty(abs(excess)))
-
-
-def _same_cardinalities(f: FunctionRequest) -> None:
-    penalty, half = f.penalty(), len(f.scope) // 2
-    bounds = f.given.rows("the values and their bounds", "iii")
-    f.add_same(f.scope[:half], f.scope[half:], lambda excess: penalty(abs(excess)))
-    for part in (f.scope[:half], f.scope[half:]):
-        f.add_counts(bounds, penalty, part)
+    halves = f.scope[:half], f.scope[half:]
+    bounds = f.given.rows("the values and their bounds", "iii") if bounded else []
+    f.add_same(*halves, lambda excess: penalty(abs(excess)))
+    for part in halves:
+        f.add_counts(bounds, lambda lack, excess: penalty(max(lack, excess)), part)
 
 
 def _overlap(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
-    to, half = f.given.count("the right-hand side"), len(f.scope) // 2
+    penalty, to, half = f.comparison(), f.given.count("the right-hand side"), len(f.scope) // 2
     if len(f.scope) % 2:
         f.given.fail("the scope must be two sequences of the same length")
-    pairs = [u for pair in zip(f.scope[:half], f.scope[half:], strict=True) for u in pair]
 
     def step(i: int, state: tuple[int, int], x: int) -> tuple[int, int]:
         count, before = state
         return (count, x) if i % 2 == 0 else (count + (x == before != 0), 0)
 
-    f.add(step, lambda state: penalty(compare(state[0], to)), pairs, start=(0, 0))
+    pairs = [u for pair in zip(f.scope[:half], f.scope[half:], strict=True) for u in pair]
+    f.add(step, lambda state: penalty(state[0], to), pairs, start=(0, 0))
 
 
 def _sum(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
-    to = f.given.count("the right-hand side")
-    f.add(lambda _, total, x: total + x, lambda total: penalty(compare(total, to)))
+    penalty, to = f.comparison(), f.given.count("the right-hand side")
+    f.add(lambda _, total, x: total + x, lambda total: penalty(total, to))
 
 
 def _variable_sum(f: FunctionRequest) -> None:
-    penalty, compare = f.penalty(), COMPARATORS[f.given.choice("a comparator", tuple(COMPARATORS))]
-    last = len(f.scope) - 1
-    f.add(lambda i, total, x: total + x if i < last else total - x, lambda total: penalty(compare(total, 0)))
+    penalty, last = f.comparison(), len(f.scope) - 1
+    f.add(lambda i, total, x: total + x if i < last else total - x, lambda total: penalty(total, 0))
 
 
 def _largest(f: FunctionRequest) -> None:
@@ -244,38 +255,15 @@ def _largest(f: FunctionRequest) -> None:
 def _soft_regular(f: FunctionRequest) -> None:
     f.given.choice("a kind of penalty", ("var",))
     cost, n = f.given.cost("a cost"), f.given.count("the number of states")
-    start, end = f.given.rows("the initial states", "i"), set(f.given.rows("the final states", "i"))
+    start, end = (dict.fromkeys(f.given.rows(f"the {which} states", "i"), 0.0) for which in _ENDS)
     steps = f.given.rows("the transitions", "iii")
-    _check_states(f, n, [*start, *end, *(s for step in steps for s in step[::2])])
-    f.builder.add_automaton(
-        f.scope,
-        Automaton(
-            dict.fromkeys(start, 0.0),
-            lambda _, s, x: [(t, f.limited(cost * (x != y))) for s0, y, t in steps if s0 == s],
-            lambda s: 0.0 if s in end else math.inf,
-        ),
-    )
+    f.add_runs(n, start, end, ((s, x, t, cost * (x != y)) for s, y, t in steps for x in f.values))
 
 
 def _regular(f: FunctionRequest) -> None:
     n = f.given.count("the number of states")
-    start, end = (dict(f.given.rows(f"the {which} states", "ic")) for which in ("initial", "final"))
-    steps = f.given.rows("the transitions", "iiic")
-    _check_states(f, n, [*start, *end, *(s for step in steps for s in step[:3:2])])
-    f.builder.add_automaton(
-        f.scope,
-        Automaton(
-            {s: f.limited(cost) for s, cost in start.items()},
-            lambda _, s, x: [(t, f.limited(cost)) for s0, y, t, cost in steps if (s0, y) == (s, x)],
-            lambda s: f.limited(end[s]) if s in end else math.inf,
-        ),
-    )
-
-
-def _check_states(f: FunctionRequest, n: int, states: Sequence[int]) -> None:
-    for state in states:
-        if not 0 <= state < n:
-            f.given.fail(f"the automaton has {n} states, numbered from 0; there is no state {state}")
+    start, end = (dict(f.given.rows(f"the {which} states", "ic")) for which in _ENDS)
+    f.add_runs(n, start, end, f.given.rows("the transitions", "iiic"))
 
 
 def _clique(f: FunctionRequest) -> None:
@@ -284,17 +272,14 @@ def _clique(f: FunctionRequest) -> None:
     f.add(lambda i, n, x: n + (x in values[i]), lambda n: 0.0 if n <= most else math.inf)
 
 
-def _knapsack(f: FunctionRequest, weights: list[dict[int, int]], capacity: int) -> None:
-    """Require that a sum of integer weights is at least the capacity."""
-    most = [
-        max(w.get(x, 0) for x in range(k)) for w, k in zip(weights, f.builder.shape(f.scope), strict=True)
-    ]
-    least = [
-        min(w.get(x, 0) for x in range(k)) for w, k in zip(weights, f.builder.shape(f.scope), strict=True)
-    ]
+def _knapsack(f: FunctionRequest, read: Callable[[FunctionRequest], list[dict[int, int]]]) -> None:
+    """Require that a sum of integer weights, of the states of each variable, is at least the capacity."""
+    capacity, weights = f.given.count("the capacity"), read(f)
+    rows = [[w.get(x, 0) for x in range(k)] for w, k in zip(weights, f.builder.shape(f.scope), strict=True)]
+    most, least = list(map(max, rows)), list(map(min, rows))
 
     def step(i: int, missing: float, x: int) -> float:
-        missing -= weights[i].get(x, 0)
+        missing -= rows[i][x]
         if missing > sum(most[i + 1 :]):
             return math.inf
         return missing if missing > sum(least[i + 1 :]) else -math.inf
@@ -302,26 +287,13 @@ def _knapsack(f: FunctionRequest, weights: list[dict[int, int]], capacity: int) 
     f.add(step, lambda missing: math.inf if missing > 0 else 0.0, start=capacity)
 
 
-def _binary_knapsack(f: FunctionRequest) -> None:
-    capacity = f.given.count("the capacity")
-    _knapsack(f, [{1: f.given.count("a weight")} for _ in f.scope], capacity)
-
-
-def _knapsack_by_variables(f: FunctionRequest) -> None:
-    capacity = f.given.count("the capacity")
-    _knapsack(
-        f, [dict(f.given.rows("the values and weights of a variable", "ii")) for _ in f.scope], capacity
-    )
-
-
-def _knapsack_by_tuples(f: FunctionRequest) -> None:
-    capacity = f.given.count("the capacity")
-    weights: list[dict[int, int]] = [{} for _ in f.scope]
+def _weights_by_tuples(f: FunctionRequest) -> list[dict[int, int]]:
+    weights: dict[int, dict[int, int]] = {u: {} for u in f.scope}
     for u, x, weight in f.given.rows("the variables, values and weights", "iii"):
-        if u not in f.scope:
+        if u not in weights:
             f.given.fail(f"the weight of the variable {u} is given, but the scope is {f.scope}")
-        weights[f.scope.index(u)][x] = weight
-    _knapsack(f, weights, capacity)
+        weights[u][x] = weight
+    return list(weights.values())
 
 
 def _threshold(f: FunctionRequest, excess: Callable[[int, int, int], int]) -> None:
@@ -331,12 +303,12 @@ def _threshold(f: FunctionRequest, excess: Callable[[int, int, int], int]) -> No
         violation = max(excess(x, y, shift), 0)
         return violation if violation <= most else math.inf
 
-    f.add_pair(f.scope[0], f.scope[1], cost)
+    f.add_pairs(cost)
 
 
 def _disjunction(f: FunctionRequest) -> None:
     a, b, cost = f.given.count("a constant"), f.given.count("a constant"), f.given.cost("a penalty")
-    f.add_pair(f.scope[0], f.scope[1], lambda x, y: 0.0 if x >= y + b or y >= x + a else cost)
+    f.add_pairs(lambda x, y: 0.0 if x >= y + b or y >= x + a else cost)
 
 
 def _special_disjunction(f: FunctionRequest) -> None:
@@ -349,7 +321,7 @@ def _special_disjunction(f: FunctionRequest) -> None:
             return math.inf
         return cost_x * (x == most_x) + cost_y * (y == most_y)
 
-    f.add_pair(f.scope[0], f.scope[1], cost)
+    f.add_pairs(cost)
 
 
 BINARY: dict[str, Callable[[FunctionRequest], None]] = {
@@ -364,12 +336,14 @@ BINARY: dict[str, Callable[[FunctionRequest], None]] = {
 """Cost functions of two variables."""
 GLOBAL: dict[str, Callable[[FunctionRequest], None]] = {
     "clique": _clique,
-    "knapsack": _binary_knapsack,
-    "knapsackp": _knapsack_by_variables,
-    "knapsackv": _knapsack_by_tuples,
+    "knapsack": lambda f: _knapsack(f, lambda f: [{1: f.given.count("a weight")} for _ in f.scope]),
+    "knapsackp": lambda f: _knapsack(
+        f, lambda f: [dict(f.given.rows("the values and weights of a variable", "ii")) for _ in f.scope]
+    ),
+    "knapsackv": lambda f: _knapsack(f, _weights_by_tuples),
     "max": _largest,
     "salldiff": _soft_all_different,
-    "salldiffdp": lambda f: _all_different(f, ("var",)),
+    "salldiffdp": lambda f: _differ(f, f.penalty(("var",))),
     "samong": _soft_among,
     "samongdp": _soft_among,
     "sgcc": _soft_cardinalities,
@@ -378,13 +352,13 @@ GLOBAL: dict[str, Callable[[FunctionRequest], None]] = {
     "sregular": _soft_regular,
     "sregulardp": _soft_regular,
     "ssame": _soft_same,
-    "walldiff": _all_different,
+    "walldiff": lambda f: _differ(f, f.penalty()),
     "wamong": _among,
     "wgcc": _cardinalities,
     "woverlap": _overlap,
     "wregular": _regular,
     "wsame": _same,
-    "wsamegcc": _same_cardinalities,
+    "wsamegcc": lambda f: _same(f, bounded=True),
     "wsum": _sum,
     "wvaramong": _variable_among,
     "wvarsum": _variable_sum,
