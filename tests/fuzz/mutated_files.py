@@ -40,12 +40,13 @@ CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
 PLAIN_CFN = """# a comment
 {problem {t >-9.0}
  variables [[a b] 2 -2] functions [{scope [0 1] costs [1 2 3 4.5]}
- g {scope [0 2] defaultcost 1 costs [b 1 -2]} {scope [2 1] costs f} f {scope [1 2] costs [0 1 2 8]} {scope [] costs [2]}]}
+ g {scope [0 2] defaultcost 1 costs [b 1 -2]} {scope [2 1] costs f}
+ f {scope [1 2] costs [0 1 2 8]} {scope [] costs [2]}]}
 """
 CNFS = (
     "c x\np cnf 3 3\n1 -2 0\n2 3 -1 0\n-3 0\n",
     "p wcnf 3 4 20\n20 1 -2 0\n3 2 3 -1 0\n2.5 -3 0\n1 1 -1 0\n",
-    "c x\nh 1 -2 0\n3 2 3 -1 0\n2 -3 0\n5 1 2 3 0\n%\n0\n",
+    "c x\nh 1 -2 0\n3 2 3 -1 0\n2 -3 0\n5 1 2 3 4 5 0\n%\n0\n",
 )
 QPBO = "3 4\n1 1 -1\n2 2 -1.5\n1 2 0.75\n3 1 2e-1\n"
 ARFF = (
@@ -783,7 +784,9 @@ FORMATS = {
     "wcsp": Format((WCSP,), read_wcsp, slow_wcsp),
     "cfn": Format((CFN, PLAIN_CFN), read_cfn, slow_cfn),
     "wcnf": Format(CNFS, read_wcnf, slow_wcnf),
-    "qpbo": Format((QPBO, QPBO.replace("3 4", "-3 -4")), read_qpbo, slow_qpbo),
+    "qpbo": Format(
+        tuple(QPBO.replace("3 4", head) for head in ("3 4", "3 -4", "-3 4", "-3 -4")), read_qpbo, slow_qpbo
+    ),
     "arff": Format(
         (ARFF,), lambda path: [part.tolist() for part in read_multilabel_arff(path, 2)], slow_arff
     ),

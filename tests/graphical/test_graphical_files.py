@@ -8,83 +8,81 @@ import warnings
 
 import numpy as np
 import pytest
+from fuzz.mutated_files import FORMATS, agree
 from graphical_models import SPECIAL, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.cfn import write_cfn
-from cutplane.graphical.files.uai import read_uai, write_uai
-from cutplane.graphical.files.wcsp import read_wcsp, write_wcsp
-from cutplane.graphical.model import GraphicalModel
+from cutplane.graphical import (
+    GraphicalModel,
+    read_cfn,
+    read_qpbo,
+    read_uai,
+    read_wcnf,
+    read_wcsp,
+    write_cfn,
+    write_uai,
+    write_wcsp,
+)
 
 INF = math.inf
+TEXTS = ["uai", "evidence", "wcsp", "cfn", "wcnf", "qpbo"]
+CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
+"variables": {"x": ["a", "b"], "y": 2},
+"functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4]},
+"g": {"scope": ["x"], "defaultcost": 0, "costs": ["a", 1]},
+"h": {"scope": ["x", "y"], "type": "wsum",
+      "params": {"metric": "hard", "cost": 9, "comparator": "<=", "to": 1}}}}
+"""
 UAI = "MARKOV\n2\n2 3\n2\n2 1 0\n1 1\n\n6\n1 2  0 1\n1 8\n3\n.5 1e0 2.\n"
 WCSP = "name 3 3 3 10\n2 3 2\n2 1 0 4 2\n0 0 1\n2 1 10\n-1 2 0 1\n1 6\n1 0 0 -1\n"
-
-
-def uai_energy(text, x):
-    """Parse word by word and look one labelling up, the slow way."""
-    words = iter(text.split())
-    next(words)
-    cardinalities = [int(next(words)) for _ in range(int(next(words)))]
-    scopes = [[int(next(words)) for _ in range(int(next(words)))] for _ in range(int(next(words)))]
-    energy = 0.0
-    for scope in scopes:
-        table = [float(next(words)) for _ in range(int(next(words)))]
-        place = 0
-        for u in scope:
-            place = place * cardinalities[u] + int(x[u])
-        energy += -math.log(table[place]) if table[place] > 0 else INF
-    assert next(words, None) is None
-    return energy
-
-
-def wcsp_energy(text, x, upper_bound=None):
-    words = iter(text.split())
-    next(words)
-    n, _, count, bound = (int(next(words)) for _ in range(4))
-    bound = bound if upper_bound is None else upper_bound
-    for _ in range(n):
-        next(words)
-    energy, shared = 0, []
-    for _ in range(count):
-        arity = int(next(words))
-        states = [int(x[int(next(words))]) for _ in range(abs(arity))]
-        default, n_tuples = int(next(words)), int(next(words))
-        costs = shared[-n_tuples - 1] if n_tuples < 0 else {}
-        for _ in range(max(n_tuples, 0)):
-            key = tuple(int(next(words)) for _ in states)
-            costs[key] = int(next(words))
-        if arity < 0:
-            shared.append(costs)
-        cost = costs.get(tuple(states), default)
-        energy += cost if cost < bound else INF
-    return energy
 
 
 def labellings(rng, model, count=20):
     return [rng.integers(0, model.cardinalities) for _ in range(count)]
 
 
-def written(model):
+ROUND_TRIPS = {
+    "uai": (write_uai, {}),
+    "wcsp": (write_wcsp, {"precision": 9}),
+    "cfn": (write_cfn, {"precision": 9}),
+}
+"""How models are written, and returned energies are scaled by the digits."""
+EXTREME = [
+    GraphicalModel([2], [((0,), [1e5, 1e5 + 1399.0])]),
+    GraphicalModel([2, 2], [((0, 1), [[-5000.0, INF], [-6000.0, -5000.5]])], constant=-1e6),
+    GraphicalModel([3, 1], [((0,), [0.0, -705.0, 690.0])], constant=1e-9),
+    GraphicalModel([2], constant=-3.0),
+    GraphicalModel([], constant=1e4),
+    GraphicalModel([2, 2], constant=INF),
+    GraphicalModel([2, 2], [((0,), [-50.0, -60.0]), ((0, 1), np.full((2, 2), INF))], constant=-5.0),
+    GraphicalModel([1] * 64, [(range(64), np.full((1,) * 64, 2.5))]),
+]
+
+
+def assert_comes_back(kind, model, rng):
+    """Compare with the model as it is read, and as a slow parser reads it."""
+    write, options = ROUND_TRIPS[kind]
     file = io.StringIO()
-    write_uai(model, file)
+    offset, unit = write(model, file, **options) or 0.0, 1e-9 if kind == "wcsp" else 1.0
+    back, (sizes, slow) = (
+        FORMATS[kind].read(io.StringIO(file.getvalue())),
+        FORMATS[kind].slow(file.getvalue()),
+    )
+    n, tolerance = model.n_variables, {"rel": 1e-12, "abs": 1e-7 if options else 1e-12}
+    assert sizes == model.cardinalities.tolist() == back.cardinalities[:n].tolist()
+    for x in labellings(rng, model):
+        energy = pytest.approx(model.energy(x), **tolerance)
+        assert offset + unit * back.energy(back.complete(x) if back.n_variables > n else x) == energy
+        assert offset + unit * slow(x) == energy
     return file.getvalue()
 
 
-def assert_same(model, back, rng, text=None):
-    assert (back.cardinalities == model.cardinalities).all()
-    for x in labellings(rng, model):
-        energy = model.energy(x)
-        assert back.energy(x) == pytest.approx(energy, rel=1e-12, abs=1e-12)
-        if text is not None:
-            assert uai_energy(text, x) == pytest.approx(energy, rel=1e-12, abs=1e-12)
-
-
 @settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([1e-3, 1.0, 40.0, 3000.0]))
-def test_a_model_that_is_written_and_read_has_the_same_energies(seed, hard, scale):
+def test_a_model_that_is_written_and_read_has_the_same_energies(kind, seed, hard, scale):
     rng = np.random.default_rng(seed)
     shape = random_model(rng, hard=hard)
     factors = [shape.factor(a) for a in range(shape.n_factors)]
@@ -93,16 +91,36 @@ def test_a_model_that_is_written_and_read_has_the_same_energies(seed, hard, scal
         (scope, min(scale, 40.0) * table + t) for (scope, table), t in zip(factors, offsets, strict=True)
     ]
     factors += [((u,), shape.unary(u)) for u in range(shape.n_variables)]
-    model = GraphicalModel(shape.cardinalities, factors, constant=scale * shape.constant)
-    text = written(model)
-    assert_same(model, read_uai(io.StringIO(text)), rng, text)
+    assert_comes_back(
+        kind, GraphicalModel(shape.cardinalities, factors, constant=scale * shape.constant), rng
+    )
 
 
+@pytest.mark.every
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
 @pytest.mark.parametrize("name", SPECIAL)
-def test_special_models_come_back(name):
-    model = SPECIAL[name]
-    text = written(model)
-    assert_same(model, read_uai(io.StringIO(text)), np.random.default_rng(0), text)
+def test_special_models_come_back(kind, name):
+    assert_comes_back(kind, SPECIAL[name], np.random.default_rng(0))
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("kind", ROUND_TRIPS)
+@pytest.mark.parametrize("model", EXTREME)
+def test_extreme_energies_come_back(kind, model):
+    text = assert_comes_back(kind, model, np.random.default_rng(0))
+    if kind == "uai":
+        assert "inf" not in text and "nan" not in text
+        values = [float(word) for word in text.split()[1:]]
+        assert all(value == 0.0 or value >= np.finfo(float).tiny for value in values)
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("chunk", [2**22, 7])
+def test_files_without_mistakes_are_read_as_their_text_says(kind, chunk, monkeypatch):
+    monkeypatch.setattr("cutplane.graphical.files.tokens._CHUNK", chunk)
+    for text in FORMATS[kind].texts:
+        assert agree(FORMATS[kind].read(io.StringIO(text)), FORMATS[kind].slow(text))
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,13 +134,11 @@ def test_uai_tables_are_read_in_the_order_of_the_scopes_of_the_file(seed):
     parts += [[table.size, *table] for table in values]
     text = "\r\n".join("\t ".join(map(str, part)) for part in parts)
     model = read_uai(io.StringIO(text))
-    for x in labellings(rng, model):
-        assert model.energy(x) == pytest.approx(uai_energy(text, x), rel=1e-12, abs=1e-12)
+    assert agree(model, FORMATS["uai"].slow(text))
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([None, 5, 1e9, INF]))
-@pytest.mark.filterwarnings("ignore:.*given again")
 def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
     rng = np.random.default_rng(seed)
     cardinalities = rng.integers(2, 4, 5)
@@ -135,9 +151,8 @@ def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
             lines.append([len(scope), *scope, default, -old[2]])
             continue
         define = bool(scope) and rng.random() < 0.5
-        tuples = [
-            (*rng.integers(0, cardinalities[scope]), rng.integers(0, 20)) for _ in range(rng.integers(4))
-        ]
+        keys = {tuple(rng.integers(0, cardinalities[scope])) for _ in range(rng.integers(4))}
+        tuples = [(*key, rng.integers(0, 20)) for key in keys]
         lines.append([-len(scope) if define else len(scope), *scope, default, len(tuples)])
         lines += tuples
         if define:
@@ -145,8 +160,8 @@ def test_wcsp_costs_are_those_of_the_file(seed, upper_bound):
     parts = [["name", 5, 3, 7, 10], cardinalities, *lines]
     text = "\n".join(" ".join(map(str, part)) for part in parts)
     model = read_wcsp(io.StringIO(text), upper_bound)
-    for x in rng.integers(0, cardinalities, (20, 5)):
-        assert model.energy(model.complete(x)) == wcsp_energy(text, x, upper_bound)
+    bound = 10 if upper_bound is None else 10**30 if upper_bound == INF else int(upper_bound)
+    assert agree(model, FORMATS["wcsp"].slow(text.replace("name 5 3 7 10", f"name 5 3 7 {bound}")))
 
 
 def test_a_shared_cost_function_serves_other_scopes():
@@ -221,26 +236,6 @@ def test_potentials_beyond_the_range_of_a_float_are_read():
     expected = [400 * ln10, INF, -math.log(3) - 500 * ln10, -math.log(4.9e-324), 0.0]
     assert read_uai(io.StringIO(text)).unary(0) == pytest.approx(np.array(expected), rel=1e-14)
     assert not np.signbit(read_uai(io.StringIO(text)).unary(0)[4])
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        GraphicalModel([2], [((0,), [1e5, 1e5 + 1399.0])]),
-        GraphicalModel([2, 2], [((0, 1), [[-5000.0, INF], [-6000.0, -5000.5]])], constant=-1e6),
-        GraphicalModel([3, 1], [((0,), [0.0, -705.0, 690.0])], constant=1e-9),
-        GraphicalModel([2], constant=-3.0),
-        GraphicalModel([], constant=1e4),
-        GraphicalModel([2, 2], constant=INF),
-        GraphicalModel([1] * 64, [(range(64), np.full((1,) * 64, 2.5))]),
-    ],
-)
-def test_extreme_energies_come_back(model):
-    text = written(model)
-    assert "inf" not in text and "nan" not in text
-    values = [float(word) for word in text.split()[1:]]
-    assert all(value == 0.0 or value >= np.finfo(float).tiny for value in values)
-    assert_same(model, read_uai(io.StringIO(text)), np.random.default_rng(0), text)
 
 
 @pytest.mark.parametrize(
@@ -372,8 +367,7 @@ def test_cost_functions_read_at_once_are_those_read_one_by_one(seed, monkeypatch
             found[-1].append([str(warning.message) for warning in heard])
     assert found[0] == found[1], text
     if not seed:
-        x = rng.integers(0, sizes)
-        assert len(found[0]) > 2 and model.energy(model.complete(x)) == wcsp_energy(text, x)
+        assert len(found[0]) > 2 and agree(model, FORMATS["wcsp"].slow(text))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -389,6 +383,31 @@ def test_files_written_in_blocks_are_those_written_at_once(seed, monkeypatch):
     assert texts[0] == texts[1]
 
 
+CFN_ERRORS = [
+    ('"f": {', '"f": {{', 1, "a bracket is not closed"),
+    ("}}}}", "}}}}}", 6, "'}' has no opening bracket"),
+    ('"mustbe": "<9.0"', "", 1, "one bound"),
+    ("<9.0", "<nine", 1, "expected one bound"),
+    ('"y": 2', '"x": 2', 2, "'x' is defined twice"),
+    ('"y": 2', '"y": 0', 2, "at least one state"),
+    ('"y": 2', '"y": 9999999999', 2, "more than"),
+    ('["a", "b"]', '["a", "a"]', 2, "no name twice"),
+    ('["x", "y"], "costs"', '["x", "z"], "costs"', 3, "no variable 'z'"),
+    ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "a variable twice"),
+    ("3, 4]", "3]", 3, "expected 4 costs"),
+    ("3, 4]", "3, four]", 3, "'four'"),
+    ('["a", 1]', '["c", 1]', 4, "no state 'c'"),
+    ('["a", 1]', '["a", 1, "b"]', 4, "rows of 1 states and a cost"),
+    ('["a", 1]', '"k"', 4, 'no function "k"'),
+    ('["a", 1]', '"f"', 4, "other numbers of states"),
+    ('"defaultcost"', '"default"', 4, "expected a function with a scope"),
+    ("wsum", "sgrammar", 5, "not supported"),
+    ('"to": 1', '"to": 1.5', 6, "an integer"),
+    ('"to": 1', '"to": 1, "max": 3', 6, "more parameters"),
+    (', "to": 1', "", 6, "expected the right-hand side"),
+    ('"hard"', '"soft"', 6, "one of hard, lin, quad"),
+    ('"<9.0"', '">9.0"', 5, "only possible where the file says to minimise"),
+]
 EVIDENCE_ERRORS = [
     ("", 1, "the number of samples should follow"),
     ("2\n1 0 0\n1 0 1", 1, "there are 2 samples"),
@@ -398,19 +417,47 @@ EVIDENCE_ERRORS = [
     ("2 1 0\n1 2", 2, "the variable 1 is observed twice"),
     ("1 1 0 1 2", 1, "'2' follows the evidence"),
 ]
+OTHER_ERRORS = [
+    ("cfn", "{{p <9} {x 2 y 3}\n{f {scope [x] costs [1 2]} g {scope [y] costs f}}}", 2, "other numbers of"),
+    ("uai", "MARKOV\n2\n2 2\n1 " + 25 * "9" + " 0 1\n4\n1 2 3 4\n", 4, "a factor of 9999"),
+    ("wcsp", "n 2 2 1 10\n2 2\n2 0 1 0 2\n0 1 -\n1 1 2\n", 4, "got '-'"),
+    ("wcsp", "n 2 2 1 10\n2 2\n2 0 1 0 2\n0 - 1-0\n1 1 2\n", 4, "got '-'"),
+    ("wcsp", "n 2 2 1 10\n2 2\n2 0 1 0 2\n0 + 3\n1 1 2\n4\n", 4, "got '+'"),
+    ("wcnf", "p cnf 2 1\n1 3 0", 2, "the literal 3"),
+    ("wcnf", "p cnf 2 2\n1 2 0", 2, "there are 1 clauses"),
+    ("wcnf", "p dnf 2 2\n1 2 0", 1, "one of cnf, wcnf"),
+    ("wcnf", "p wcnf 2 1 9\n-1 2 0", 2, "at least 0"),
+    ("wcnf", "p cnf 2 1\n1 2", 2, "ends too early"),
+    ("wcnf", "p cnf 9999999999 0", 1, "more than"),
+    ("qpbo", "2 1\n1 3 1", 2, "a variable is 3"),
+    ("qpbo", "2 1\n1 2 inf", 2, "must be finite"),
+    ("qpbo", "2 2\n1 2 1", 2, "6 words should follow"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 >= 0 0", 3, "has 2 variables, not 3"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 woverlap hard 1 == 0", 3, "same length"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 ssame 1 1 1 0 0", 3, "without repetitions"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n2 0 1 -1 ssame 1 1 1 0 2", 3, "the variable 2 is not one"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sgcc var 1 1 0 0 1", 3, "use 'dec'"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sregular var 1 2 1 0 1 1 1 0 0 2", 3, "2 states"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 wregular 1 1 0 -4 1 0 0 0", 3, "a cost is -4"),
+    ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 knapsackv 1 1 5 1 1", 3, "the weight of the variable 5"),
+]
 READ = {
     "uai": read_uai,
     "wcsp": read_wcsp,
     "evid": lambda path: read_uai(io.StringIO(UAI), path),
+    "cfn": read_cfn,
+    "wcnf": read_wcnf,
+    "qpbo": read_qpbo,
 }
+ERRORS = {"uai": UAI_ERRORS, "wcsp": WCSP_ERRORS, "evid": EVIDENCE_ERRORS}
+ERRORS["cfn"] = [(CFN.replace(old, new, 1), *case) for old, new, *case in CFN_ERRORS]
 
 
 @pytest.mark.parametrize(
     "kind, text, line, fragment",
     [
-        (kind, *case)
-        for kind, cases in [("uai", UAI_ERRORS), ("wcsp", WCSP_ERRORS), ("evid", EVIDENCE_ERRORS)]
-        for case in cases
+        *[(kind, *case) for kind, cases in ERRORS.items() for case in cases],
+        *OTHER_ERRORS,
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(kind, text, line, fragment, tmp_path):
@@ -422,26 +469,30 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(kind, text, li
     assert message.startswith(f"{path}, line {line}: ") and fragment in message
 
 
-def test_a_tuple_that_is_given_twice_is_said():
-    with pytest.warns(UserWarning, match=r"the file, line 5: the tuple \(2, 1\) is given again"):
-        model = read_wcsp(io.StringIO(WCSP.replace("0 0 1\n", "2 1 3\n").replace("2 1 10\n", "2 1 4\n")))
-    assert model.factor(0).table[1, 2] == 4.0
+@pytest.mark.parametrize("costs, line", [([3, 4], 5), ([3, 4, 3], 6), ([3, 3, 4], 6)])
+@pytest.mark.parametrize("n_states", [2, 5])
+def test_a_tuple_that_is_given_twice_is_said(costs, line, n_states):
+    """Also in a table of many variables, which is no table."""
+    n = 2 if n_states == 2 else 6
+    rows = "\n".join(f"{'1 ' * n}{cost}" for cost in costs)
+    text = f"t {n} 9 1 10\n{f'{n_states} ' * n}\n{n} {' '.join(map(str, range(n)))} 0 {len(costs)}\n{rows}\n"
+    with pytest.warns(UserWarning, match=rf"the file, line {line}: the tuple \(1, .*1\) is given again"):
+        model = read_wcsp(io.StringIO(text))
+    assert model.energy(model.complete([1] * n)) == costs[-1]
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", TEXTS)
 def test_byte_order_marks_and_line_ends_change_nothing(kind, encoding, ends, tmp_path):
-    text = {"uai": UAI, "wcsp": WCSP, "evid": "1\n1 1 2\n"}[kind]
-    mark = "\ufeff" if encoding == "utf-16-be" else ""
-    path, plain = tmp_path / "marked", tmp_path / "plain"
-    plain.write_text(text)
+    read, text, mark = FORMATS[kind].read, FORMATS[kind].texts[0], "\ufeff" * (encoding == "utf-16-be")
+    path = tmp_path / "marked"
     path.write_bytes((mark + text.replace("\n", ends)).encode(encoding))
-    x = [0] * READ[kind](plain).n_variables
-    assert READ[kind](path).terms(x).tolist() == READ[kind](plain).terms(x).tolist()
-    path.write_bytes((mark + text.replace("\n", ends) + "x y").encode(encoding))
-    with pytest.raises(InvalidInputError, match=f"line {text.count(chr(10)) + 1}: 'x' follows"):
-        READ[kind](path)
+    model, plain = read(path), read(io.StringIO(text))
+    assert model.terms([0] * model.n_variables).tolist() == plain.terms([0] * model.n_variables).tolist()
+    path.write_bytes((mark + text.replace("\n", ends) + "x }").encode(encoding))
+    with pytest.raises(InvalidInputError, match=f"line {text.count(chr(10)) + 1}: "):
+        read(path)
 
 
 def test_what_is_no_text_is_refused():
@@ -492,12 +543,11 @@ def test_evidence_may_be_of_numpy_integers():
     assert np.isinf(model.unary(1)).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("tuples", ["0 1 -\n1 1 2", "0 - 1-0\n1 1 2", "0 + 3\n1 1 2\n4"])
-def test_a_sign_alone_is_no_integer(tuples):
-    with pytest.raises(InvalidInputError, match=r"line 4: expected .* a state or a cost, .* got '[-+]'"):
-        read_wcsp(io.StringIO(f"n 2 2 1 10\n2 2\n2 0 1 0 2\n{tuples}\n"))
-
-
-def test_an_arity_of_more_than_64_bits_is_too_large():
-    with pytest.raises(InvalidInputError, match=r"line 4: a factor of 9{25} variables is too large"):
-        read_uai(io.StringIO("MARKOV\n2\n2 2\n1 " + 25 * "9" + " 0 1\n4\n1 2 3 4\n"))
+def test_files_compressed_by_xz_are_read(tmp_path):
+    lzma = pytest.importorskip("lzma")
+    path = tmp_path / "model.wcsp.xz"
+    path.write_bytes(lzma.compress(b"t 1 2 1 9\n2\n1 0 3 1\n1 5\n"))
+    assert read_wcsp(path).unary(0).tolist() == [3.0, 5.0]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InvalidInputError, match="cannot be decompressed"):
+        read_wcsp(path)

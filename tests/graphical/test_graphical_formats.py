@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from graphical_models import SPECIAL, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ from cutplane.graphical import (
     from_pgmpy,
     read_cfn,
     read_opengm,
-    read_qpbo,
     read_wcnf,
     read_wcsp,
     write_cfn,
@@ -339,25 +337,6 @@ def test_few_tuples_of_many_variables_cost_as_written(seed, default):
         assert model.energy(model.complete(x)) == (expected if expected < TOP else INF)
 
 
-@pytest.mark.parametrize("text", ["p cnf 4 {count}\n{rows}", "p wcnf 4 {count} 90\n{rows}", "{rows}"])
-def test_violated_clauses_cost_their_weights(text):
-    rng = np.random.default_rng(3)
-    weighted, fixed = "p cnf" not in text, "p wcnf" in text
-    clauses = [
-        (int(rng.choice([1, 5, 90])), rng.choice([-4, -3, -2, -1, 1, 2, 3, 4], rng.integers(0, 9)).tolist())
-    ]
-    clauses += [(int(rng.choice([1, 5, 90])), (rng.permutation(4)[:k] + 1).tolist()) for k in range(5)]
-    hard = ["h " if w == 90 and weighted and not fixed else f"{w} " if weighted else "" for w, _ in clauses]
-    rows = "\n".join(h + " ".join(map(str, [*c, 0])) for h, (_, c) in zip(hard, clauses, strict=True))
-    model = read_wcnf(io.StringIO("c cnf\n" + text.format(count=len(clauses), rows=rows)))
-
-    def energy(x):
-        violated = [w for w, c in clauses if not any((v > 0) == x[abs(v) - 1] for v in c)]
-        return sum((INF if w == 90 else w) if weighted else 1 for w in violated)
-
-    assert_energies(model, energy, [2] * 4)
-
-
 def test_long_clauses_need_no_large_tables():
     n = 200
     positive, negative = (" ".join(str(sign * u) for u in range(1, n + 1)) for sign in (1, -1))
@@ -369,68 +348,6 @@ def test_long_clauses_need_no_large_tables():
     assert model.energy(model.complete(labelling + 1)) == 4.0
     labelling[7] = 1
     assert model.energy(model.complete(labelling)) == 0.0
-
-
-@pytest.mark.parametrize("n", [3, -3])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_quadratic_functions_are_those_of_the_file(n, sign):
-    W = np.array([[1.5, -2.0, 0.0], [-2.0, 0.25, 1e-3], [0.0, 1e-3, -7.0]])
-    rows = [f"{i + 1} {j + 1} {W[i, j]}" for i in range(3) for j in range(i, 3) if W[i, j]]
-    model = read_qpbo(io.StringIO(f"{n} {sign * len(rows)}\n" + "\n".join(rows)))
-    values = np.array([0, 1] if n > 0 else [1, -1])
-    assert_energies(model, lambda x: sign * values[list(x)] @ W @ values[list(x)], [2] * 3)
-
-
-@pytest.mark.parametrize("hard", [0.0, 0.4])
-@pytest.mark.parametrize("seed", range(5))
-def test_random_models_come_back_from_cfn_and_wcsp_files(seed, hard):
-    rng = np.random.default_rng(seed)
-    model = random_model(rng, hard=hard)
-    cfn, wcsp = io.StringIO(), io.StringIO()
-    write_cfn(model, cfn, precision=9)
-    offset = write_wcsp(model, wcsp, precision=9)
-    networks = read_cfn(io.StringIO(cfn.getvalue())), read_wcsp(io.StringIO(wcsp.getvalue()))
-    for x in rng.integers(0, model.cardinalities, (30, model.n_variables)):
-        energy = model.energy(x)
-        assert networks[0].energy(networks[0].complete(x)) == pytest.approx(energy, abs=1e-7)
-        found = networks[1].energy(networks[1].complete(x))
-        assert offset + 1e-9 * found == pytest.approx(energy, abs=1e-7)
-
-
-@pytest.mark.parametrize("name", SPECIAL)
-def test_special_models_come_back_from_cfn_and_wcsp_files(name):
-    model = SPECIAL[name]
-    cfn, wcsp = io.StringIO(), io.StringIO()
-    write_cfn(model, cfn)
-    offset = write_wcsp(model, wcsp, precision=6)
-    networks = read_cfn(io.StringIO(cfn.getvalue())), read_wcsp(io.StringIO(wcsp.getvalue()))
-    best = [network.map() for network in (model, *networks)]
-    assert best[1].energy == pytest.approx(best[0].energy, abs=1e-4)
-    assert offset + 1e-6 * best[2].energy == pytest.approx(best[0].energy, abs=1e-4)
-
-
-def test_a_cfn_file_needs_no_quotes_commas_or_names():
-    plain = (
-        "{problem {t <9.0}\n# a comment\n variables [[a b] 2 -2] functions [{scope [0 1] costs [1 2 3 4.5]} "
-    )
-    plain += (
-        "g {scope [0 2] defaultcost 1 costs [b 1 -2]} {scope [2 1] costs f} f {scope [1 2] costs [0 1 2 8]}]}"
-    )
-    model = read_cfn(io.StringIO(plain))
-    first, f = [[1, 2], [3, 4.5]], [[0, 1], [2, 8]]
-    assert_energies(
-        model,
-        lambda x: first[x[0]][x[1]] + (-2 if x[0] == x[2] == 1 else 1) + f[x[2]][x[1]] + f[x[1]][x[2]],
-        [2] * 3,
-    )
-
-
-def test_a_cfn_file_may_maximise():
-    text = '{"problem": {"name": "t", "mustbe": ">1.0"}, "variables": {"x": 3}, "functions": {"f": '
-    text += '{"scope": ["x"], "costs": [-50, 2, 3.5]}}}'
-    result = read_cfn(io.StringIO(text)).map()
-    assert result.labelling.tolist() == [2] and result.energy == -3.5
-    assert read_cfn(io.StringIO(text)).unary(0).tolist() == [INF, -2.0, -3.5]
 
 
 def test_a_negative_transition_may_make_up_for_a_cost_above_the_bound():
@@ -464,78 +381,6 @@ def test_hard_constraints_survive_rounding_in_cfn_files(seed, precision):
     back = read_cfn(io.StringIO(file.getvalue()))
     x = rng.integers(0, 2, (60, 9))
     assert (np.isinf(back.energies(x)) == np.isinf(model.energies(x))).all()
-
-
-CFN = """{"problem": {"name": "t", "mustbe": "<9.0"},
-"variables": {"x": ["a", "b"], "y": 2},
-"functions": {"f": {"scope": ["x", "y"], "costs": [1, 2, 3, 4]},
-"g": {"scope": ["x"], "defaultcost": 0, "costs": ["a", 1]},
-"h": {"scope": ["x", "y"], "type": "wsum",
-      "params": {"metric": "hard", "cost": 9, "comparator": "<=", "to": 1}}}}
-"""
-
-
-@pytest.mark.parametrize(
-    "old, new, line, fragment",
-    [
-        ('"f": {', '"f": {{', 1, "a bracket is not closed"),
-        ("}}}}", "}}}}}", 6, "'}' has no opening bracket"),
-        ('"mustbe": "<9.0"', "", 1, "one bound"),
-        ("<9.0", "<nine", 1, "expected one bound"),
-        ('"y": 2', '"x": 2', 2, "'x' is defined twice"),
-        ('"y": 2', '"y": 0', 2, "at least one state"),
-        ('"y": 2', '"y": 9999999999', 2, "more than"),
-        ('["a", "b"]', '["a", "a"]', 2, "no name twice"),
-        ('["x", "y"], "costs"', '["x", "z"], "costs"', 3, "no variable 'z'"),
-        ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "a variable twice"),
-        ("3, 4]", "3]", 3, "expected 4 costs"),
-        ("3, 4]", "3, four]", 3, "'four'"),
-        ('["a", 1]', '["c", 1]', 4, "no state 'c'"),
-        ('["a", 1]', '["a", 1, "b"]', 4, "rows of 1 states and a cost"),
-        ('["a", 1]', '"k"', 4, 'no function "k"'),
-        ('["a", 1]', '"f"', 4, "other numbers of states"),
-        ('"defaultcost"', '"default"', 4, "expected a function with a scope"),
-        ("wsum", "sgrammar", 5, "not supported"),
-        ('"to": 1', '"to": 1.5', 6, "an integer"),
-        ('"to": 1', '"to": 1, "max": 3', 6, "more parameters"),
-        (', "to": 1', "", 6, "expected the right-hand side"),
-        ('"hard"', '"soft"', 6, "one of hard, lin, quad"),
-        ('"<9.0"', '">9.0"', 5, "only possible where the file says to minimise"),
-    ],
-)
-def test_what_is_wrong_with_a_cfn_file_is_said_with_its_line(old, new, line, fragment):
-    assert old in CFN
-    with pytest.raises(InvalidInputError) as caught:
-        read_cfn(io.StringIO(CFN.replace(old, new, 1)))
-    assert str(caught.value).startswith(f"the file, line {line}: ") and fragment in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "read, text, line, fragment",
-    [
-        (read_wcnf, "p cnf 2 1\n1 3 0", 2, "the literal 3"),
-        (read_wcnf, "p cnf 2 2\n1 2 0", 2, "there are 1 clauses"),
-        (read_wcnf, "p dnf 2 2\n1 2 0", 1, "one of cnf, wcnf"),
-        (read_wcnf, "p wcnf 2 1 9\n-1 2 0", 2, "at least 0"),
-        (read_wcnf, "p cnf 2 1\n1 2", 2, "ends too early"),
-        (read_wcnf, "p cnf 9999999999 0", 1, "more than"),
-        (read_qpbo, "2 1\n1 3 1", 2, "a variable is 3"),
-        (read_qpbo, "2 1\n1 2 inf", 2, "must be finite"),
-        (read_qpbo, "2 2\n1 2 1", 2, "6 words should follow"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 >= 0 0", 3, "has 2 variables, not 3"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 woverlap hard 1 == 0", 3, "same length"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 ssame 1 1 1 0 0", 3, "without repetitions"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n2 0 1 -1 ssame 1 1 1 0 2", 3, "the variable 2 is not one"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sgcc var 1 1 0 0 1", 3, "use 'dec'"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 sregular var 1 2 1 0 1 1 1 0 0 2", 3, "2 states"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 wregular 1 1 0 -4 1 0 0 0", 3, "a cost is -4"),
-        (read_wcsp, "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 knapsackv 1 1 5 1 1", 3, "the weight of the variable 5"),
-    ],
-)
-def test_what_is_wrong_with_other_files_is_said_with_its_line(read, text, line, fragment):
-    with pytest.raises(InvalidInputError) as caught:
-        read(io.StringIO(text))
-    assert str(caught.value).startswith(f"the file, line {line}: ") and fragment in str(caught.value)
 
 
 def test_what_no_file_can_hold_is_refused():
@@ -642,16 +487,6 @@ def test_bayesian_networks_of_pgmpy_have_the_energies_of_their_probabilities():
         from_pgmpy(network)
     with pytest.raises(InvalidInputError, match="Expected a model of pgmpy"):
         from_pgmpy(SimpleNamespace(nodes=[]))
-
-
-def test_files_compressed_by_xz_are_read(tmp_path):
-    lzma = pytest.importorskip("lzma")
-    path = tmp_path / "model.wcsp.xz"
-    path.write_bytes(lzma.compress(b"t 1 2 1 9\n2\n1 0 3 1\n1 5\n"))
-    assert read_wcsp(path).unary(0).tolist() == [3.0, 5.0]
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InvalidInputError, match="cannot be decompressed"):
-        read_wcsp(path)
 
 
 @pytest.mark.parametrize("labelling", [None, 3, [[0, 1]], [0, 0, 0], "ab", [0.5]])

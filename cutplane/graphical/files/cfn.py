@@ -509,7 +509,7 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
         for block in blocks_of(model):
             yield block._replace(costs=np.round(block.costs, digits))
 
-    lows, highs = [], [1.0]
+    lows, highs = [0.0], [1.0]
     for block in blocks():
         finite = np.isfinite(block.costs)
         has_finite = np.logical_or.reduceat(finite, block.starts)
@@ -520,7 +520,7 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
         lows += low.tolist()
         highs += high.tolist()
     bound = math.fsum(highs)
-    forbidden = 1.0 + bound + max(0.0, max(lows, default=0.0) - sum(lows))  # explained in `read_cfn`
+    forbidden = 1.0 + bound + max(0.0, max(lows) - math.fsum(lows))  # explained in `_Network.add_to`
 
     def parts() -> Iterator[str]:
         variables = ", ".join([f'"x{u}": {k}' for u, k in enumerate(model.cardinalities.tolist())])

@@ -222,7 +222,7 @@ def _warn_of_repetition(tokens: Tokens, tables: SparseTables, places: Array, fir
     links = starts_of(tables.arities[tables.owners])[same]
     keys = tables.states[places_of(links, np.full(same.size, arity))].reshape(same.size, arity)
     key = keys[first - same[0]]
-    is_other = (keys == key).all(1) & (tables.costs[same] != tables.costs[first])
+    is_other = (same > first) & (keys == key).all(1) & (tables.costs[same] != tables.costs[first])
     place = tokens.place(int(places[same[np.argmax(is_other)]]))
     warnings.warn(
         f"{place}: the tuple {tuple(key.tolist())} is given again with another cost; the last one counts.",
