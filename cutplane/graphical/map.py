@@ -41,6 +41,8 @@ _FIRST_TURN = 0.02
 """Seconds of a stage's first turn, because starting one takes some milliseconds."""
 _GROWTH = 1.5
 """Growth of turns per round: geometric, because the best stage then takes a constant share of the time."""
+_PER_ENTRY = 2e-6
+"""Seconds to build a linear programme, per table entry: turns pay for them first, because they are one step."""
 _CHANGES = 100_000
 """Changes compared per call of the local search, about a millisecond, because a turn is several calls."""
 _FIRST_CALLS = 25
@@ -140,6 +142,8 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     began, branch and bound begins again from the new costs, unless it is half done.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
+    if "primal cutting planes" in running:
+        running["primal cutting planes"].credit -= _PER_ENTRY * state.work.tables.size
     length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
     dual = running["dual cutting planes"]
     while running.keys() - {"local search"}:
@@ -169,14 +173,14 @@ class _Turns:
     def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
         self.stage = stage
         self.bound, self.remaining, self.has_ended = -math.inf, expected, False
-        self.spent = self._credit = self._since = 0.0
+        self.spent = self.credit = self._since = 0.0
         self._gap = math.inf
 
     def take(self, seconds: float, state: MapState) -> Iterator[Progress]:
         """Run the stage for some seconds, minus the seconds by which earlier turns were too long."""
-        self._credit += seconds
+        self.credit += seconds
         began, gap, progress = clock(), state.energy - state.bound, None
-        while clock() - began < self._credit:
+        while clock() - began < self.credit:
             progress = next(self.stage, None)
             if progress is None:
                 self.has_ended = True
@@ -185,7 +189,7 @@ class _Turns:
             yield progress
         if progress is not None:
             took = clock() - began
-            self._credit -= took
+            self.credit -= took
             self.spent += took
             self._since += took
             self._estimate(state, progress, gap)
