@@ -42,7 +42,7 @@ _FIRST_TURN = 0.02
 _GROWTH = 1.5
 """Growth of turns per round: geometric, because the best stage then takes a constant share of the time."""
 _PER_ENTRY = 2e-6
-"""Seconds to build a linear programme, per table entry: turns pay for them first, because they are one step."""
+"""Seconds to build a linear programme, per table entry; turns pay for them before, because it is one step."""
 _CHANGES = 100_000
 """Changes compared per call of the local search, about a millisecond, because a turn is several calls."""
 _FIRST_CALLS = 25
