@@ -525,10 +525,13 @@ def test_many_states_are_halved(seed):
     pairs = [(u, v) for v in range(5) for u in range(v)]
     states = np.array([11, 12, 13, 2, 23])
     model = GraphicalModel(states, [(pair, rng.random(states[[*pair]])) for pair in pairs])
-    best, tree = Incumbent(model), Branching(model)
-    tree.run(best)
-    assert tree.finished and best.energy == pytest.approx(model.brute_force()[1])
-    assert (tree._tree.path[:4, 1] < tree._tree.path[:4, 2]).any()
+    best, tree, halved = Incumbent(model), Branching(model), 0
+    while not tree.finished:
+        tree.run(best, max_nodes=tree.nodes + 1)
+        path = tree._tree.path[: tree._tree.at[branching._DEPTH]]
+        halved += (path[:, 1] < path[:, 2]).any()
+    assert best.energy == pytest.approx(model.brute_force()[1])
+    assert halved
 
 
 @pytest.mark.usefixtures("no_elimination")
@@ -543,6 +546,25 @@ def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
     tree.run(best, max_nodes=1)
     fixed = tree._tree.path[: tree._tree.at[branching._DEPTH]]
     assert len(fixed) and (fixed == [[u, state, state, 1] for u in fixed[:, 0]]).all()
+
+
+@pytest.mark.usefixtures("no_elimination")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_branch_fixes_the_variable_of_the_last_dead_end(seed):
+    rng = np.random.default_rng(seed)
+    tables = [((u, v), rng.random((4, 4))) for v in range(10) for u in range(v)]
+    tree, best = (
+        Branching(GraphicalModel(np.full(10, 4), tables)),
+        Incumbent(GraphicalModel([4] * 10, tables)),
+    )
+    dead_ends = 0
+    while not tree.finished:
+        tree.run(best, max_nodes=tree.nodes + 1)
+        last, depth = tree._tree.at[[branching._CONFLICT, branching._DEPTH]]
+        if depth and tree._tree.path[depth - 1, 3] and last >= 0:
+            assert tree._tree.path[depth - 1, 0] == last or tree._node.counts[last] == 1
+            dead_ends += tree._tree.path[depth - 1, 0] == last
+    assert dead_ends > 10
 
 
 INTERPRETED = """

@@ -31,21 +31,24 @@ _REACH = 10.0
 """log2 of the excess above which a table does not guide branching, because it shrinks too slowly."""
 _HOPELESS = 60.0
 """log2 of the largest table of a useful order, because branching cannot shrink larger tables enough."""
-_ENTRY, _OVERHEAD = 0.1, 1e3
-"""Cost of an addition, and of preparing a variable, in an elimination, in table entries that a search reads,
-because these take about 2 ns, 20 us and 20 ns."""
-_VISIT = 0.5
+_ENTRY, _OVERHEAD = 1.0, 2.5e4
+"""Cost of an addition, and of preparing a variable or a table, in an elimination, in table entries that a
+search reads, because these take about 1.5 ns, 40 us and 1.5 ns."""
+_VISIT = 2.0
 """Cost of a node per variable, in table entries, because several loops pass over all variables."""
 _WIDE = 10
 """States above which a variable is not fixed but its states are halved, because without one of many states a
 node is nearly the same."""
 _SLICE = 0.01
 """Seconds of one call of the compiled search, because time limits and Ctrl-C wait for its end."""
+_DIVE = 20.0
+"""Nodes of a dive per open node at its end, because the path to an open node costs as much as two nodes, and
+all paths should cost a tenth of the time."""
 _MOST_WAITING = 1e7
 """Decisions of all waiting nodes from which the search is depth-first, because they need 240 MB."""
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
-_OPEN, _DEPTH, _NODES, _BACKTRACKS, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST = range(8)
+_OPEN, _DEPTH, _NODES, _BEGAN, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST, _CONFLICT = range(9)
 _HERE, _EXPECTED, _MARK_BOUND, _MARK_BEGUN, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(8)
 
 
@@ -86,7 +89,7 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
 
-    `limits` are the entries of the largest table and of all tables, and the costs of an entry and a variable.
+    `limits` are the entries of the largest table and of all tables, and the costs of an entry and of a part.
     """
 
     starts: Array
@@ -97,9 +100,9 @@ class Cliques(NamedTuple):
 class Branching:
     """A tree search, which can be stopped at any node and continued.
 
-    A dive is a depth-first search from the waiting node of the least bound. It ends after enough dead ends to
-    make the path to the next node cheap in comparison; its open nodes then become waiting nodes (Allouche et
-    al. 2015, doi:10.1007/978-3-319-23219-5_2). A node is split by a state of one variable. If tables
+    A dive is a depth-first search from the waiting node of the least bound. It ends after so many nodes that
+    the paths to its open nodes are cheap in comparison; these then become waiting nodes (Allouche et al.
+    2015, doi:10.1007/978-3-319-23219-5_2). A node is split by a state of one variable. If tables
     of 2^18 entries suffice to eliminate all variables of a node, the node is searched for as long as
     elimination would take, and only then eliminated, so that the time is at most twice the shorter of the
     two. The search gets less time if the last searches did not suffice.
@@ -118,7 +121,7 @@ class Branching:
             path=np.empty((most, 4), dtype=np.int64),
             open=np.empty((most, 5), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
-            at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
+            at=np.array([0, 0, 0, 0, -1, 0, 0, 0, -1]),
             bounds=np.array([model.constant, model.constant, 0.0, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             best=np.full(model.n_variables, -1),
@@ -129,8 +132,6 @@ class Branching:
         self._numbers = count(1)
         self._root_bound, self._root_limit, self._root_passes = model.constant, np.nan, 0
         self._is_diving = self._is_closed = False
-        self._dead_ends = 1
-        self._replayed = 0.0
         self._per_node = _SLICE
 
     @property
@@ -208,11 +209,11 @@ class Branching:
             is_closed,
             limit,
             max_nodes,
-            self._dead_ends,
+            np.inf if len(self._waiting) * max(1, self._tree.at[_DEPTH]) > _MOST_WAITING else _DIVE,
         )
 
     def _end_dive(self) -> None:
-        """Turn the open nodes of a dive into waiting nodes, and adapt the length of the next dive."""
+        """Turn the open nodes of a dive into waiting nodes."""
         tree = self._tree
         for i in range(tree.at[_OPEN]):
             _, depth, *removed = tree.open[i]
@@ -220,12 +221,6 @@ class Branching:
             waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
             heapq.heappush(self._waiting, waiting)
             self._waiting_share += 0.5 ** len(decisions)
-        if self._replayed > 0.1 * self._node.work[0] and tree.at[_BACKTRACKS] >= self._dead_ends:
-            self._dead_ends *= 2
-        elif self._replayed < 0.05 * self._node.work[0]:
-            self._dead_ends = max(1, self._dead_ends // 2)
-        if len(self._waiting) * max(1, tree.at[_DEPTH]) > _MOST_WAITING:
-            self._dead_ends = np.iinfo(np.int64).max
         self._is_diving = False
 
     def _descend(self, limit: float) -> bool:
@@ -250,11 +245,9 @@ class Branching:
         for u, low, high, kept in decisions.tolist():
             restrict(self._network, node, u, low, high, kept == 1)
         tree.path[: len(decisions)] = decisions
-        tree.at[[_OPEN, _DEPTH, _BACKTRACKS, _MARK]] = 0, len(decisions), 0, -1
-        before = node.work[0]
+        tree.at[[_OPEN, _DEPTH, _BEGAN, _MARK]] = 0, len(decisions), tree.at[_NODES], -1
         tree.bounds[_HERE] = propagate(self._network, node, self._root_bound, limit, _PASSES, _PROGRESS)
         tree.bounds[_EXPECTED] = max(bound, tree.bounds[_HERE])
-        self._replayed += node.work[0] - before
         self._is_closed = bool(tree.bounds[_HERE] >= limit)
         self._is_diving = True
         return True
@@ -300,11 +293,12 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
 
 
 @routine(allocates=False)
-def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_ends):
+def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, least):
     """Search depth-first from the present node, or from the node after it if `is_closed`.
 
-    Return the reason of the stop: the dive has ended, `max_nodes` nodes were visited, a labelling below the
-    limit was found, the present node should be eliminated, or the trail is full.
+    Return the reason of the stop: the dive has ended, with at least `least` nodes per open node, `max_nodes`
+    nodes were visited, a labelling below the limit was found, the present node should be eliminated, or the
+    trail is full.
     """
     at, bounds = tree.at, tree.bounds
     while True:
@@ -344,14 +338,16 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
                     continue
             else:
                 at[_NODES] += 1
+                if at[_DEPTH] > 0:
+                    at[_CONFLICT] = tree.path[at[_DEPTH] - 1, 0]
+                    node.weights[at[_CONFLICT]] += 1.0
         is_closed = False
-        at[_BACKTRACKS] += 1
         while at[_OPEN] > 0 and tree.open_bounds[at[_OPEN] - 1, 1] >= limit:
             at[_OPEN] -= 1
         if at[_OPEN] <= at[_MARK]:
             at[_MARK] = -1
             bounds[_PATIENCE] = min(2.0 * bounds[_PATIENCE], 1.0)
-        if at[_OPEN] == 0 or (at[_BACKTRACKS] >= max_dead_ends and at[_MARK] < 0):
+        if at[_OPEN] == 0 or (at[_NODES] - at[_BEGAN] >= least * at[_OPEN] and at[_MARK] < 0):
             return _ENDED
         at[_OPEN] -= 1
         top, depth, u, low, high = tree.open[at[_OPEN]]
@@ -366,11 +362,16 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, max_dead_en
 def _branch(network, node, tree, bound):
     """Fix a variable or halve its states, and add an open node with the other states.
 
+    The variable of the last decision that led to a dead end is first, because its contradiction would be
+    found again in many subtrees (Lecoutre et al. 2009, doi:10.1016/j.artint.2009.09.002).
+
     The first node has the state in the best labelling so far, because better ones often lie near it
     (Demirovic et al. 2018, doi:10.1007/978-3-319-98334-9_7); if it was removed, the cheapest state.
     """
     at = tree.at
-    u = branching_variable(network, node, tree.usefulness)
+    u = at[_CONFLICT]
+    if u < 0 or node.counts[u] < 2:
+        u = branching_variable(network, node, tree.usefulness)
     begin, count = np.int64(network.block_starts[u]), np.int64(node.counts[u])
     place, least = 0, np.inf
     for i in range(count):
@@ -431,8 +432,9 @@ def _entries(node, cliques, usefulness):
     usefulness[:] = 1.0
     if total > most:
         return np.inf
-    total *= entry
+    n_parts = 0
     for u in range(node.counts.shape[0]):
-        if node.counts[u] > 1:
-            total += overhead
-    return total
+        n_parts += node.counts[u] > 1
+    for a in range(node.free.shape[0]):
+        n_parts += node.free[a] > 0
+    return total * entry + n_parts * overhead

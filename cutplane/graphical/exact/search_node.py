@@ -50,13 +50,14 @@ class Node(NamedTuple):
     """State of the search at a node; the arrays are changed in place.
 
     The allowed states of variable u are the first ``counts[u]`` entries of its block of `alive`. `dirty` are
-    the variables that must be visited again; `weights` count the nodes that ended at each variable. `trail`
-    contains saved values, `trail_blocks` their blocks, `stamps` the level at which each block was last saved;
-    `tops` are the ends of `trail` and `trail_blocks`, and the present level. `low` is a buffer for
-    min-marginals, and `digits` for enumerating the states of a factor. `work` counts the table entries read
-    so far. ``free[a]`` is the number of variables of factor a with several states. A link is `stale` if its
-    factor may have costs to shift to its variable. `near` lists the links of each variable: first the
-    ``active[u]`` links to factors that are not idle. `places` are the places of the links in this list.
+    the variables that must be visited again; `weights` count the dead ends at each variable or after a
+    decision on it. `trail` contains saved values, `trail_blocks` their blocks, `stamps` the level at which
+    each block was last saved; `tops` are the ends of `trail` and `trail_blocks`, and the present level.
+    `low` is a buffer for min-marginals, and `digits` for enumerating the states of a factor. `work` counts
+    the table entries read so far. ``free[a]`` is the number of variables of factor a with several states. A
+    link is `stale` if its factor may have costs to shift to its variable. `near` lists the links of each
+    variable: first the ``active[u]`` links to factors that are not idle. `places` are the places of the
+    links in this list.
     """
 
     values: Array

@@ -17,6 +17,9 @@ _NEGLIGIBLE = 0.3
 """Costs below this share of the missing bound, divided by the number of variables or factors, are not passed
 on, because all of them together would raise the bound by no more than that."""
 
+_PULL = 40.0
+"""Cost of reading a factor, in table entries, because the updates of messages take about as long."""
+
 
 @routine(allocates=False, inlined=True, fastmath=NUMBERS)
 def _pull(network, node, link):
@@ -174,7 +177,7 @@ def _collect(network, node, u, forward, idle):
         if is_source and node.stale[link]:
             node.stale[link] = False
             read, largest = _pull(network, node, link)
-            node.work[0] += read
+            node.work[0] += read + _PULL
             save(network, node, node.counts.shape[0] + link)
             message = network.message_starts[link]
             for j in range(node.counts[u]):
@@ -291,10 +294,9 @@ def cheapest(network, node, labelling):
 
 @routine(allocates=False)
 def branching_variable(network, node, usefulness):
-    """Return the variable with the fewest states relative to usefulness, nodes ended at it, and factors.
+    """Return the variable with the fewest states relative to usefulness, dead ends, and factors.
 
-    The logarithm of the number of nodes counts, because after thousands of nodes the number would decide
-    alone.
+    The logarithm of the number of dead ends counts, because thousands of them would decide alone.
     """
     chosen, best = -1, np.inf
     for u in range(node.counts.shape[0]):
