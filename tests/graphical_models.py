@@ -58,3 +58,43 @@ SPECIAL = {
     "frustrated square": frustrated_cycle(4),
     "three labels": frustrated_cycle(4, 3),
 }
+
+
+def small_models():
+    """Models of every kind that are compared with all labellings."""
+    rng = np.random.default_rng(7)
+    yield from SPECIAL.items()
+    for seed in range(40):
+        hard = [0.0, 0.1, 0.3, 0.6][seed % 4]
+        yield f"random {seed}", random_model(rng, n=5 + seed % 2, hard=hard, integers=seed % 3 == 0)
+    for seed in range(12):
+        yield f"binary {seed}", random_binary(rng, n=6 + seed % 2)
+    wide = rng.normal(size=(1, 2, *[1] * 8, 3))
+    yield (
+        "many variables of one state",
+        GraphicalModel(wide.shape, [(range(wide.ndim), wide), ((1, 10), wide.squeeze())]),
+    )
+    yield "no state", GraphicalModel([2, 3], [((0,), [np.inf, np.inf])])
+    yield "infinite constant", GraphicalModel([2, 3], constant=np.inf)
+    yield "penalties", GraphicalModel([2, 2, 2], [((0, 1), [[0, 1e9], [1e9, 0]]), ((1, 2), [[3, 1], [1, 2]])])
+    yield "star", GraphicalModel([2, *[3] * 6], [((0, u), rng.normal(size=(2, 3))) for u in range(1, 7)])
+    cycles = [(pair, np.eye(2)) for u in (0, 3) for pair in [(u, u + 1), (u + 1, u + 2), (u, u + 2)]]
+    yield "two frustrated triangles", GraphicalModel([2] * 6, cycles)
+    yield "many tables of a set", GraphicalModel([2, 2], [((0, 1), [[0.1, 0.2], [0.3, 0.4]])] * 3)
+
+
+SMALL = dict(small_models())
+
+
+def all_labellings(model):
+    """All labellings and their energies."""
+    labellings = np.array(list(itertools.product(*map(range, model.cardinalities))), dtype=np.int64)
+    return labellings, np.array([model.energy(x) for x in labellings])
+
+
+def least_energies(model):
+    """The least energy with each state."""
+    least, (labellings, energies) = np.full(model.unaries.size, np.inf), all_labellings(model)
+    for u in range(model.n_variables):
+        np.minimum.at(least, model.unary_starts[u] + labellings[:, u], energies)
+    return least

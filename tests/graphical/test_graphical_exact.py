@@ -7,16 +7,16 @@ import time
 
 import numpy as np
 import pytest
-from graphical_models import SPECIAL, frustrated_cycle, random_binary, random_model
+from graphical_models import SMALL, SPECIAL, frustrated_cycle, random_binary, random_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.exact import branching
+from cutplane.graphical.exact import branching, orders
 from cutplane.graphical.exact.branching import Branching
 from cutplane.graphical.exact.clique_tree import eliminate, least_labelling
-from cutplane.graphical.exact.orders import best_order, neighbourhoods
+from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_of
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_node import restrict, root, undo
@@ -71,25 +71,6 @@ def search(model, **options):
     return result
 
 
-def small_models():
-    rng = np.random.default_rng(7)
-    yield from SPECIAL.items()
-    for seed in range(48):
-        yield f"random {seed}", random_model(rng, hard=HARD[seed % 4], integers=seed % 3 == 0)
-    for seed in range(20):
-        yield f"binary {seed}", random_binary(rng)
-    wide = rng.normal(size=(1, 2, *[1] * 8, 3))
-    yield (
-        "many variables of one state",
-        GraphicalModel(wide.shape, [(range(wide.ndim), wide), ((1, 10), wide.squeeze())]),
-    )
-    yield "no labelling", GraphicalModel([2, 3], [((0,), [np.inf, np.inf])])
-    yield "infinite constant", GraphicalModel([2, 3], constant=np.inf)
-
-
-SMALL = dict(small_models())
-
-
 @pytest.mark.parametrize("hard", HARD)
 def test_forest_against_brute_force(hard):
     rng = np.random.default_rng(int(10 * hard))
@@ -136,10 +117,34 @@ def test_elimination_with_many_states():
     assert_solves(model, *eliminate(model))
 
 
+def test_elimination_with_large_tables():
+    model = random_binary(np.random.default_rng(2), n=14, density=1.0)
+    assert_solves(model, *eliminate(model))
+
+
+@pytest.mark.parametrize("by_fill", [False, True])
+def test_a_greedy_order_takes_the_cheapest_variable(by_fill):
+    """The least (added pairs, size of the table, tie), computed again before each elimination."""
+    rng = np.random.default_rng(4)
+    for n in (5, 12, 12, 40, 40):
+        model = random_model(rng, n=n, max_states=2, max_arity=3, n_factors=n + n // 3)
+        weights, ties = np.ones(n), rng.permutation(n)
+        near = neighbourhoods(n, scopes_of(model))
+        order, _ = orders._greedy(near, weights, np.inf, by_fill, ties, np.inf)
+        assert sorted(order) == list(range(n))
+        for u in order:
+            keys = {}
+            for v, scope in enumerate(near):
+                added = sum(b not in near[a] for a in scope for b in scope if a < b)
+                keys[v] = added * by_fill, weights[v] + sum(weights[w] for w in scope), ties[v]
+            assert keys[u] == min(keys[v] for v in order[order.index(u) :])
+            for v in near[u]:
+                near[v] = (near[v] | near[u]) - {u, v}
+
+
 def order_of(model):
     """An order of elimination, and the log2 of its largest table."""
-    scopes = [model.factor(a).variables for a in range(model.n_factors)]
-    return best_order(neighbourhoods(model.n_variables, scopes), np.log2(model.cardinalities))
+    return best_order(neighbourhoods(model.n_variables, scopes_of(model)), np.log2(model.cardinalities))
 
 
 @pytest.mark.parametrize("h, w, width", [(1, 9, 2), (3, 50, 4), (6, 6, 7), (12, 5, 6)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cutplane.graphical import GraphicalModel, spin_glass
+from cutplane.graphical.map import MapState
 from cutplane.graphical.shifting import shifted, sum_rounded_down, without_penalties
 from cutplane.runtime.clock import clock
 from cutplane.status import Status
@@ -124,6 +125,13 @@ def test_a_model_without_penalties_has_the_same_least_energy():
         for x in np.ndindex(*model.cardinalities):
             terms, exact = low.terms(x), model.terms(x)
             assert sum(map(Fraction, terms.tolist())) <= sum(map(Fraction, exact.tolist()))
+
+
+def test_penalties_are_found_and_reduced():
+    model = penalised(3)
+    assert MapState(model, True).work.tables.max() < 1e-3 * model.tables.max()
+    ordinary = dense(n=20)
+    assert MapState(ordinary, True).work is ordinary
 
 
 def test_sums_are_rounded_down():

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from graphical_models import SPECIAL, random_binary, random_model
+from graphical_models import SMALL, all_labellings, random_binary, random_model
 
 import cutplane.graphical.k_best as module
 from cutplane.exceptions import InvalidInputError
@@ -15,27 +15,10 @@ from cutplane.status import Status
 
 def all_energies(model):
     """The finite energies of all labellings, ascending, and the labellings."""
-    labellings = np.array(list(itertools.product(*map(range, model.cardinalities))), dtype=np.int64)
-    energies = np.array([model.energy(x) for x in labellings])
+    labellings, energies = all_labellings(model)
     order = np.argsort(energies, kind="stable")
     order = order[np.isfinite(energies[order])]
     return energies[order], labellings[order]
-
-
-def models():
-    rng = np.random.default_rng(5)
-    yield from SPECIAL.items()
-    for seed in range(24):
-        hard = [0.0, 0.2, 0.5][seed % 3]
-        yield f"random {seed}", random_model(rng, n=5, hard=hard, integers=seed % 2 == 0)
-    for seed in range(6):
-        yield f"binary {seed}", random_binary(rng, n=6)
-    yield "infinite constant", GraphicalModel([2, 3], constant=np.inf)
-    yield "no state", GraphicalModel([2, 3], [((0,), [np.inf, np.inf])])
-    yield "penalties", GraphicalModel([2, 2, 2], [((0, 1), [[0, 1e9], [1e9, 0]]), ((1, 2), [[3, 1], [1, 2]])])
-
-
-MODELS = dict(models())
 
 
 @pytest.fixture(params=["elimination", "restricted", "inference"])
@@ -66,9 +49,9 @@ def check(model, result, energies, k, tol):
     assert result.status is (Status.OPTIMAL if energies.size else Status.INFEASIBLE)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SMALL)
 def test_against_all_labellings(name, way):
-    model = MODELS[name]
+    model = SMALL[name]
     energies, _ = all_energies(model)
     for k in (1, 3, 12) if way == "elimination" else (1, 6):
         check(model, model.k_best(k), energies, k, tol=1e-6)
@@ -87,7 +70,7 @@ def test_bounds_hold_at_a_large_tolerance(seed, way):
 
 @pytest.mark.parametrize("name", ["frustrated triangle", "implied states", "nothing", "infeasible"])
 def test_more_than_there_are(name, way):
-    model = MODELS[name]
+    model = SMALL[name]
     energies, _ = all_energies(model)
     result = model.k_best(50)
     check(model, result, energies, 50, tol=1e-6)
