@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import chain
 from math import fsum, isfinite, nextafter, prod
 from operator import index
@@ -477,9 +478,10 @@ def _divisor(sizes: Array, least: float) -> float:
     """Return the greatest common divisor of floats, 0 if it is below `least`."""
     ratios = [size.as_integer_ratio() for size in sizes.tolist()]
     denominator, unit = max(below for _, below in ratios), 0
+    floor = math.ceil(Fraction(least) * denominator)  # exact, because the denominator may be 2**1074
     for above, below in ratios:
         unit = math.gcd(unit, above * (denominator // below))
-        if unit < least * denominator:
+        if unit < floor:
             return 0.0
     return unit / denominator
 
@@ -495,6 +497,15 @@ class EnergyLattice(NamedTuple):
         if self.unit == 0.0 or not math.isfinite(bound):
             return bound
         return self.offset + math.ceil((bound - self.offset) / self.unit) * self.unit
+
+    def lifted(self, bound: float) -> float:
+        """Return the bound rounded up, unless the rounding errors of sums are as large as the unit."""
+        error = _SUM_ERROR * max(abs(bound), self.unit)
+        return max(bound, self.rounded_up(bound - error)) if error < 1e-3 * self.unit else bound
+
+
+_SUM_ERROR = 1e-9
+"""Assumed relative error of a bound that is rounded up to the lattice, because sums of costs err by less."""
 
 
 def energy_lattice(constants: Array, blocks: Sequence[tuple[Array, Array]], others: Array) -> EnergyLattice:

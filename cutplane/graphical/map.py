@@ -306,7 +306,11 @@ def _primal_cutting_planes(state: MapState) -> Iterator[Progress]:
     programme = MarginalProgramme(state.work, state.tighten, state.labelling, state.deadline)
     state.offer(programme.best.labelling)
     for _ in programme.steps():
+        if programme.nodes > 1 and state.model.n_variables > _SMALL:
+            return  # later stages have no turns
         state.offer(programme.best.labelling)
+        if state.energy < programme.best.energy:
+            programme.best.offer(state.labelling)
         state.reason = f"linear programme: {programme.reason}"
         yield Progress("linear programme", programme.bound, programme.n_cuts, 0, programme.separations)
 
@@ -349,8 +353,6 @@ METHODS: dict[str, Callable[[MapState], Plan]] = {
 
 
 _DONE = "all stages have ended"
-_ROUNDING = 1e-9
-"""Assumed relative error of a bound that is rounded up to the lattice, because sums of costs err by less."""
 _SWEEPS = 5
 """Sweeps before the first labelling, because this labelling only has to show which costs are penalties."""
 
@@ -435,10 +437,7 @@ class MapState(BestLabelling):
 
     def raise_bound(self, bound: float) -> None:
         """Keep the bound if it is the best so far, rounded up if energies have a unit."""
-        lattice, rounding = self.model.energy_lattice, _ROUNDING * abs(bound)
-        if rounding < 1e-3 * lattice.unit:
-            bound = max(bound, lattice.rounded_up(bound - max(rounding, _ROUNDING * lattice.unit)))
-        self.bound = max(self.bound, min(bound, self.energy))
+        self.bound = max(self.bound, min(self.model.energy_lattice.lifted(bound), self.energy))
 
 
 def check_start(start: Any, model: FactorGraph) -> None:

@@ -273,7 +273,7 @@ def test_local_cuts_reach_across_edges_that_are_contracted():
 def test_all_facets_of_few_variables_leave_no_gap(seed):
     model = random_binary(np.random.default_rng(seed), n=8, density=1.0)
     solution = solved(model)
-    assert solution.bound == pytest.approx(model.brute_force()[1], abs=1e-6)
+    assert solution.bound == pytest.approx(model.brute_force()[1], abs=1e-6) and solution.nodes <= 1
 
 
 def test_cycle_inequalities_of_states_against_the_rest_close_the_gap_of_three_labels():
@@ -378,13 +378,43 @@ def test_half_spaces_are_not_dropped_and_found_again_for_ever():
     assert result.status is Status.OPTIMAL and result.objective == -1.0
 
 
-def test_rounds_that_raise_nothing_are_given_up(monkeypatch):
-    monkeypatch.setattr(primal, "_PATIENCE", 2)
-    monkeypatch.setattr(primal, "_EXACT", 1e6)
-    monkeypatch.setattr(MarginalProgramme, "_offer", lambda *_: None)
-    solution = solved(spin_glass(6, 6, seed=0))
-    assert solution.status is Status.STALLED and "2 rounds" in solution.reason
-    assert solution.separations == 2 and solution.n_cuts > 0
+@pytest.mark.parametrize("hard", [0.0, 0.1])
+def test_branching_without_cuts_finds_the_least_energy(hard, monkeypatch):
+    monkeypatch.setattr(CycleInequalities, "kinds", lambda *_: iter(()))
+    monkeypatch.setattr(primal, "without_exclusions", lambda model: model)
+    nodes = []
+    for seed in range(8):
+        model = random_model(np.random.default_rng(seed), n=7, max_states=3, max_arity=3, hard=hard)
+        factors = [model.factor(a) for a in range(model.n_factors)]
+        model = GraphicalModel([*model.cardinalities, 3], factors)  # one variable has three states
+        _, optimum = model.brute_force()
+        solution = solved(model)
+        if optimum == math.inf:
+            assert solution.status is Status.INFEASIBLE
+            continue
+        assert solution.status is Status.OPTIMAL
+        assert solution.best.energy == pytest.approx(optimum)
+        assert optimum - 1e-7 <= solution.bound <= optimum + 1e-9
+        nodes.append(solution.nodes)
+    assert max(nodes) > 1
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_branching_with_cuts_finds_the_least_energy(hard, monkeypatch):
+    monkeypatch.setattr(primal, "_PATIENCE", 1)
+    nodes = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        model = hard_binary(rng) if hard else random_binary(rng, n=12, density=0.9)
+        _, optimum = model.brute_force()
+        bounds, solution = [], MarginalProgramme(model, True)
+        for _ in solution.steps():
+            bounds.append(solution.bound)
+        assert bounds == sorted(bounds) and bounds[-1] <= optimum + 1e-9
+        assert solution.status is (Status.OPTIMAL if optimum < math.inf else Status.INFEASIBLE)
+        assert solution.best.energy == pytest.approx(optimum)
+        nodes.append(solution.nodes)
+    assert hard or max(nodes) > 1
 
 
 @pytest.mark.parametrize("tighten", [False, True])
@@ -413,3 +443,10 @@ def test_cuts_are_dropped_once_they_are_idle():
     assert not programme.is_empty()
     programme.add(HalfSpaces(np.array([[-1.0, -1.0]]), np.array([-2.0])))
     assert programme.solve() is MasterStatus.INFEASIBLE and programme.is_empty()
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e300])
+def test_costs_of_any_size_are_scaled(size):
+    model = GraphicalModel([2, 3], [((0,), [size, 0.0]), ((0, 1), size * np.eye(3)[:2])])
+    solution = solved(model)
+    assert 0.0 <= solution.best.energy <= 2.0 * size and -4.0 * size <= solution.bound <= 0.0

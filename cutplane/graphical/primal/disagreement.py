@@ -54,6 +54,8 @@ class Disagreements(FeasibleSet):
         The literals of which at most one is true.
     literals : AffineMap
         The probabilities of the literals of `conflicts`.
+    n_decisive : int
+        `dim`, because no entry follows from others.
     constant : float
         The energy minus <cost, c>; inf if the model was found to forbid every labelling.
     rounding : float
@@ -96,7 +98,7 @@ class Disagreements(FeasibleSet):
         self.model = model
         self.constant = pairs.constant
         self.rounding = pairs.rounding
-        self.dim = kept.size + linked.size
+        self.dim = self.n_decisive = kept.size + linked.size
         self.edges = read_only(np.concatenate([model.edges[kept], to_apex, model.edges[single]]))
         self.cost = read_only(np.concatenate([pairs.couplings[kept], pairs.fields[linked]]))
         free = np.zeros(linked.size)

@@ -51,6 +51,8 @@ class LocalPolytope(FeasibleSet):
     rows : csr_array of shape (n_rows, dim)
     right : ndarray of shape (n_rows,)
         The polytope is {rows x = right, 0 <= x <= upper}. Redundant rows are omitted.
+    n_decisive : int
+        If this number of first entries of x are 0 or 1, so are all.
     constant : float
         The energy minus <cost, x>.
     rounding : float
@@ -101,6 +103,7 @@ class LocalPolytope(FeasibleSet):
         ends = np.cumsum(self.model.table_sizes)
         self.table_starts = read_only(self.model.unaries.size + ends - self.model.table_sizes)
         self.dim = self.model.unaries.size + int(ends[-1] if ends.size else 0)
+        self.n_decisive = self.model.unaries.size
         self.constant = model.constant
         costs = np.concatenate([self.model.unaries, _in_order(self.model)])
         allowed = np.isfinite(costs)
