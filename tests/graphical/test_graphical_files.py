@@ -418,6 +418,8 @@ EVIDENCE_ERRORS = [
     ("1 1 0 1 2", 1, "'2' follows the evidence"),
 ]
 OTHER_ERRORS = [
+    ("cfn", CFN + '"', 7, "a quotation mark is not closed"),
+    ("cfn", CFN.replace('"f"', '"f'), 3, "a quotation mark is not closed"),
     ("cfn", "{{p <9} {x 2 y 3}\n{f {scope [x] costs [1 2]} g {scope [y] costs f}}}", 2, "other numbers of"),
     ("uai", "MARKOV\n2\n2 2\n1 " + 25 * "9" + " 0 1\n4\n1 2 3 4\n", 4, "a factor of 9999"),
     ("wcsp", "n 2 2 1 10\n2 2\n2 0 1 0 2\n0 1 -\n1 1 2\n", 4, "got '-'"),
@@ -431,6 +433,7 @@ OTHER_ERRORS = [
     ("wcnf", "p cnf 9999999999 0", 1, "more than"),
     ("qpbo", "2 1\n1 3 1", 2, "a variable is 3"),
     ("qpbo", "2 1\n1 2 inf", 2, "must be finite"),
+    ("qpbo", "2 1\n1 2 -1e400", 2, "must be finite"),
     ("qpbo", "2 2\n1 2 1", 2, "6 words should follow"),
     ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 >= 0 0", 3, "has 2 variables, not 3"),
     ("wcsp", "t 3 2 1 9\n2 2 2\n3 0 1 2 -1 woverlap hard 1 == 0", 3, "same length"),

@@ -264,10 +264,6 @@ class FactorBlock(NamedTuple):
         """Where each table begins and ends."""
         return list(pairwise([*self.starts.tolist(), self.costs.size]))
 
-    def table(self, i: int) -> Array:
-        """Return the flat table of a factor."""
-        return self.costs[slice(*self.ends[i])]
-
 
 def blocks_of(model: GraphicalModel) -> Iterator[FactorBlock]:
     """Yield the variables whose costs are not all 0, and the factors, some at a time."""

@@ -27,7 +27,7 @@ _NAMES = frozenset(
 """Names of parameters, which a file may omit because their order is fixed."""
 _OPEN = ord("[")
 _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_FOR_EACH = frozenset([b"clique", b"knapsack", b"knapsackp"])
+_FOR_EACH = frozenset(["clique", "knapsack", "knapsackp"])
 """Keywords whose second parameter is a list with an element for each variable."""
 
 
@@ -214,15 +214,6 @@ class _Costs(NamedTuple):
     costs: Array
 
 
-class _Keyword(NamedTuple):
-    """A function with a keyword; `place` is a list, `params` are words and lists."""
-
-    place: int
-    scope: tuple[int, ...]
-    keyword: bytes
-    params: list[int]
-
-
 class _Network:
     """The variables and the functions of a file.
 
@@ -235,7 +226,7 @@ class _Network:
     sizes : list of int
         The numbers of states of the variables.
     tables : list of _Costs
-    keywords : list of _Keyword
+    keywords : list of _CfnFunction
     """
 
     def __init__(self, text: _Lists, problem: int, variables: int, functions: int) -> None:
@@ -258,7 +249,8 @@ class _Network:
         text.check_states(sum(self.sizes), variables)
         self._cardinalities = np.array(self.sizes, dtype=np.int64)
         self.tables: list[_Costs] = []
-        self.keywords: list[_Keyword] = []
+        self._room = MAX_ENTRIES
+        self.keywords: list[_CfnFunction] = []
         self._read_functions(functions)
 
     def _size(self, i: int) -> int:
@@ -284,38 +276,47 @@ class _Network:
         return numbers.reshape(places.shape)
 
     def _read_functions(self, functions: int) -> None:
-        owners, shared = [], []
-        for places, fields in self._alike(functions):
-            parts = self.text.parts(places[0] + fields[b"scope"]) - places[0]
-            scopes = self.variables(places[:, None] + parts)
-            wrong = wrong_variable(np.full(places.size, parts.size), scopes.ravel(), len(self.sizes))
+        text, shared = self.text, []
+        for places, _, fields in self._alike([i for _, i in text.named(functions)]):
+            scopes, costs = self._scopes(places, fields), fields.get(b"costs", 0)
+            wrong = wrong_variable(np.full(places.size, scopes.shape[1]), scopes.ravel(), len(self.sizes))
             if wrong is not None:
-                self.text.fail("a function names a variable twice", int(places[wrong // parts.size]))
-            costs = fields.get(b"costs", 0)
+                text.fail("a function names a variable twice", int(places[wrong // scopes.shape[1]]))
             if b"type" in fields:
-                keywords, at = self.text.words(places + fields[b"type"]), fields.get(b"params")
+                keywords, at = text.words(places + fields[b"type"]), fields.get(b"params")
                 for i, scope, keyword in zip(places.tolist(), scopes.tolist(), keywords, strict=True):
-                    params = [] if at is None else self.text.parts(i + at).tolist()
-                    self.keywords.append(_Keyword(i, tuple(scope), keyword, params))
-            elif costs and not self.text.is_list(places[0] + costs):
+                    params = [] if at is None else text.parts(i + at).tolist()
+                    self.keywords.append(_CfnFunction(self, i, tuple(scope), shown(keyword), params))
+            elif costs and not text.is_list(places[0] + costs):
                 shared.append((places, scopes, costs))
             else:
-                owners.append(places)
                 self.tables.append(self._costs(places, fields, scopes))
-        if shared:
-            self._share(owners, shared, {name: i for name, i in self.text.named(functions) if name})
+        named = {name: i for name, i in text.named(functions) if name} if shared else {}
+        for places, scopes, costs in shared:
+            owners = [named.get(word, int(places[0])) for word in text.words(places + costs)]
+            for alike, rows, fields in self._alike(owners):
+                user = int(places[rows[0]])
+                name = f"the function {shown(text.at(user + costs))}"
+                if not fields.get(b"costs") or not text.is_list(alike[0] + fields[b"costs"]):
+                    text.fail(f"there is no {name[4:]} with a table to share", user)
+                shapes = self._cardinalities[scopes[rows]], self._cardinalities[self._scopes(alike, fields)]
+                if not np.array_equal(shapes[0], shapes[1]):
+                    text.fail(f"the variables of {name} have other numbers of states", user)
+                self.tables.append(self._costs(alike, fields, scopes[rows]))
 
-    def _alike(self, functions: int) -> Iterator[tuple[Array, dict[bytes, int]]]:
-        """Yield functions with the same brackets and fields, and where their fields are relative to them."""
+    def _alike(self, functions: list[int]) -> Iterator[tuple[Array, Array, dict[bytes, int]]]:
+        """Yield functions with the same brackets and fields, their rows, and relative places of fields."""
         text, groups = self.text, defaultdict(list)
-        for _, i in text.named(functions):
-            groups[text.structure[i : text.ends[i]]].append(i)
+        for row, i in enumerate(functions):
+            groups[text.structure[i : text.ends[i]]].append(row)
         for group in groups.values():
-            parts = text.parts(group[0]) - group[0]
-            named = defaultdict(list)
-            for i, *names in zip(group, *(text.words(np.array(group) + k) for k in parts[::2]), strict=True):
-                named[tuple(names)].append(i)
-            for names, places in named.items():
+            places = np.array([functions[row] for row in group])
+            parts = text.parts(functions[group[0]]) - functions[group[0]]
+            rows_of = defaultdict(list)
+            for row, *names in zip(group, *(text.words(places + k) for k in parts[::2]), strict=True):
+                rows_of[tuple(names)].append(row)
+            for names, rows in rows_of.items():
+                places = np.array([functions[row] for row in rows])
                 fields = dict(zip(names, parts[1::2].tolist(), strict=False))
                 if b"parameters" in fields:
                     fields[b"params"] = fields.pop(b"parameters")
@@ -323,12 +324,19 @@ class _Network:
                 lists = [places[0] + fields.get(name, 0) for name in (b"scope", b"params")]
                 if parts.size % 2 or unknown or not all(map(text.is_list, lists)) or b"scope" not in fields:
                     text.fail("expected a function with a scope, and costs or a type and params", places[0])
-                yield np.array(places), fields
+                yield places, np.array(rows), fields
+
+    def _scopes(self, places: Array, fields: dict[bytes, int]) -> Array:
+        """Return the variables of functions with the same fields."""
+        return self.variables(places[:, None] + self.text.parts(places[0] + fields[b"scope"]) - places[0])
 
     def _costs(self, places: Array, fields: dict[bytes, int], scopes: Array) -> _Costs:
-        """Return the costs of functions without a keyword."""
+        """Return the costs of functions without a keyword, for variables that may be those of others."""
         text, costs, width = self.text, fields.get(b"costs", 0), scopes.shape[1] + 1
         words = text.flat(places[0] + costs) if costs else np.empty(0, dtype=np.int64)
+        self._room -= places.size * words.size
+        if self._room < 0:
+            text.fail(f"there are more than {MAX_ENTRIES} costs", places[0] + costs)
         words = places[:, None] + words - places[0]
         if b"defaultcost" not in fields:
             sizes = self._cardinalities[scopes].prod(axis=1, dtype=np.float64)
@@ -350,39 +358,8 @@ class _Network:
         costs = np.hstack([defaults, text.numbers(rows[..., -1], "a cost")])
         return _Costs(scopes, np.array(states, dtype=np.int64).reshape(variables.shape), self.sign * costs)
 
-    def _share(
-        self, owners: list[Array], shared: list[tuple[Array, Array, int]], names: dict[bytes, int]
-    ) -> None:
-        """Add functions that name another function, whose costs they share."""
-        used = {names.get(word) for places, _, costs in shared for word in self.text.words(places + costs)}
-        tables = {
-            place: (table, row)
-            for places, table in zip(owners, self.tables, strict=True)
-            for row, place in enumerate(places.tolist())
-            if place in used
-        }
-        for places, scopes, costs in shared:
-            rows_of = defaultdict(list)
-            for row, word in enumerate(self.text.words(places + costs)):
-                rows_of[word].append(row)
-            for word, rows in rows_of.items():
-                first = int(places[rows[0]])
-                name = shown(self.text.at(first + costs))
-                table, row = tables.get(names.get(word, -1), (None, 0))
-                if table is None:
-                    self.text.fail(f"there is no function {name} with a table to share", first)
-                sizes = self._cardinalities[scopes[rows]], self._cardinalities[table.scopes[row]]
-                if sizes[0].shape[1] != sizes[1].size or (sizes[0] != sizes[1]).any():
-                    reason = f"the variables of the function {name} have other numbers of states"
-                    self.text.fail(reason, first)
-                states, shape = table.states, (len(rows), table.costs.shape[1])
-                if states is not None:
-                    states = np.broadcast_to(states[row], (len(rows), *states.shape[1:]))
-                self.tables.append(_Costs(scopes[rows], states, np.broadcast_to(table.costs[row], shape)))
-
     def add_to(self, builder: ModelBuilder) -> None:
         """Add all functions to a model, with costs above the bound as inf."""
-        builder.check_room(sum(table.costs.size for table in self.tables))
         # The bound of the cost minus the least cost; a negative cost with a keyword may make up for any cost.
         bound = self.bound - sum(float(table.costs.min(axis=1).sum()) for table in self.tables)
         params = (self.text.flat(i) for function in self.keywords for i in function.params)
@@ -398,25 +375,25 @@ class _Network:
                 tuples = owners, states.ravel(), costs[:, 1:].ravel()
                 builder.add_tuples(SparseTables(arities, scopes.ravel(), costs[:, 0], *tuples))
         for function in self.keywords:
-            keyword = shown(function.keyword)
             if self.sign < 0.0:
-                reason = f"the function {keyword!r} is only possible where the file says to minimise"
-                self.text.fail(reason, function.place)
-            given = _CfnParameters(self, function)
+                reason = f"the function {function.keyword!r} is only possible where the file says to minimise"
+                function.fail(reason)
             limited = lambda cost: math.inf if cost >= bound else cost  # noqa: E731
-            add_function(FunctionRequest(builder, function.scope, given, limited), keyword)
-            given.finish()
+            add_function(FunctionRequest(builder, function.scope, function, limited), function.keyword)
+            function.finish()
 
 
-class _CfnParameters:
-    """The parameters of a function with a keyword, in their order; their names are skipped."""
+class _CfnFunction:
+    """A function with a keyword. Its parameters are read in their order; their names are skipped."""
 
-    def __init__(self, network: _Network, function: _Keyword) -> None:
-        self._network, self._text, self._scope = network, network.text, function.scope
-        self._place = function.place
-        self._left = [i for i in function.params if self._text.at(i).strip(b'"') not in _NAMES]
-        if function.keyword in _FOR_EACH and len(self._left) == 2 and self._text.is_list(self._left[1]):
-            self._left[1:] = self._text.parts(self._left[1]).tolist()
+    def __init__(
+        self, network: _Network, place: int, scope: tuple[int, ...], keyword: str, params: list[int]
+    ) -> None:
+        self._network, self._text, self._place = network, network.text, place
+        self.scope, self.keyword = scope, keyword
+        self.params = [i for i in params if self._text.at(i).strip(b'"') not in _NAMES]
+        if keyword in _FOR_EACH and len(self.params) == 2 and self._text.is_list(self.params[1]):
+            self.params[1:] = self._text.parts(self.params[1]).tolist()
 
     def choice(self, what: str, words: Sequence[str]) -> str:
         word = shown(self._text.word(self._next(what), what))
@@ -441,13 +418,13 @@ class _CfnParameters:
     def halves(self) -> tuple[Sequence[int], Sequence[int]]:
         lists = [self._text.flat(self._next("a list of variables")) for _ in range(2)]
         first, second = (self._network.variables(part).tolist() for part in lists)
-        if not {*first, *second} <= set(self._scope):
+        if not {*first, *second} <= set(self.scope):
             self.fail("the two lists name a variable that is not in the scope")
         return first, second
 
     def finish(self) -> None:
         """Fail if there are more parameters."""
-        if self._left:
+        if self.params:
             self._next("")
             self.fail("there are more parameters than the function has")
 
@@ -456,9 +433,9 @@ class _CfnParameters:
 
     def _next(self, what: str) -> int:
         """Return the next parameter."""
-        if not self._left:
+        if not self.params:
             self.fail(f"expected {what}")
-        self._place = self._left.pop(0)
+        self._place = self.params.pop(0)
         return self._place
 
 

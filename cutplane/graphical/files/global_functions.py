@@ -190,13 +190,10 @@ def _soft_cardinalities(f: FunctionRequest) -> None:
     f.add_counts(rows, lambda lack, excess, a=cost, b=cost: a * max(lack, 0) + b * max(excess, 0))
 
 
-def _among(f: FunctionRequest) -> None:
-    penalty, values, (low, high) = f.penalty(), set(f.given.rows("the values", "i")), f.interval()
-    f.add(lambda _, n, x: n + (x in values), lambda n: penalty(max(low - n, n - high)))
-
-
-def _soft_among(f: FunctionRequest) -> None:
-    penalty, (low, high), values = f.penalty(("var",)), f.interval(), set(f.given.rows("the values", "i"))
+def _among(f: FunctionRequest, metrics: Sequence[str] = _METRICS, bounds_first: bool = False) -> None:
+    penalty, bounds = f.penalty(metrics), f.interval() if bounds_first else None
+    values = set(f.given.rows("the values", "i"))
+    low, high = bounds or f.interval()
     f.add(lambda _, n, x: n + (x in values), lambda n: penalty(max(low - n, n - high)))
 
 
@@ -344,8 +341,8 @@ GLOBAL: dict[str, Callable[[FunctionRequest], None]] = {
     "max": _largest,
     "salldiff": _soft_all_different,
     "salldiffdp": lambda f: _differ(f, f.penalty(("var",))),
-    "samong": _soft_among,
-    "samongdp": _soft_among,
+    "samong": lambda f: _among(f, ("var",), bounds_first=True),
+    "samongdp": lambda f: _among(f, ("var",), bounds_first=True),
     "sgcc": _soft_cardinalities,
     "sgccdp": lambda f: _cardinalities(f, ("var",)),
     "smaxdp": _largest,

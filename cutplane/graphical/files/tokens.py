@@ -68,7 +68,9 @@ class Words:
                 quotes = found == _QUOTE
                 quoted = np.logical_xor.accumulate(np.append(is_open, quotes))[1:]
                 is_open = bool(quoted[-1])
-                for place in np.flatnonzero(quoted & (text == _LINE_END)).tolist():
+                ends = text == _LINE_END
+                ends[-1] |= begin + text.size == len(self._text)
+                for place in np.flatnonzero(quoted & ends).tolist():
                     line = self._text.count(b"\n", 0, begin + place) + 1
                     raise InvalidInputError(f"{self.name}, line {line}: a quotation mark is not closed.")
                 found[quoted | quotes] = _SPACE
@@ -145,7 +147,7 @@ class Tokens(Words):
         """Read a finite number of at least `low`."""
         self.expect(1, what)
         value = float(self.numbers(1, what)[0])
-        if not low <= value < math.inf:
+        if not math.isfinite(value) or value < low:
             least = f" and at least {low:g}" if low > -math.inf else ""
             self.fail(f"{what} is {value}, but must be finite{least}", self.position)
         self.position += 1

@@ -283,20 +283,17 @@ def _shifts(block: FactorBlock) -> Array:
     sizes = np.abs(np.where(np.isfinite(block.costs), block.costs, 0.0))
     shifts = np.zeros(block.starts.size)
     for i in np.flatnonzero(np.maximum.reduceat(sizes, block.starts) > _LIMIT).tolist():
-        shifts[i] = _shift(tuple(block.scopes[i]), block.table(i))
+        table = block.costs[slice(*block.ends[i])]
+        low, high = (float(extreme(table[np.isfinite(table)])) for extreme in (np.min, np.max))
+        if high - low > 2.0 * _LIMIT:
+            raise InvalidInputError(
+                f"The factor of the variables {tuple(block.scopes[i])} has energies from {low:g} to "
+                f"{high:g}; a UAI file holds exp(-energy), which is a float if they differ by at most "
+                f"{2.0 * _LIMIT:g}. Multiply all energies of the model by {2.0 * _LIMIT / (high - low):.2g}, "
+                "or make the high ones inf."
+            )
+        shifts[i] = low + 0.5 * (high - low)
     return shifts
-
-
-def _shift(scope: tuple[int, ...], table: Array) -> float:
-    finite = table[np.isfinite(table)]
-    low, high = float(finite.min()), float(finite.max())
-    if high - low > 2.0 * _LIMIT:
-        raise InvalidInputError(
-            f"The factor of the variables {scope} has energies from {low:g} to {high:g}; a UAI file holds "
-            f"exp(-energy), which is a float if they differ by at most {2.0 * _LIMIT:g}. Multiply all "
-            f"energies of the model by {2.0 * _LIMIT / (high - low):.2g}, or make the high ones inf."
-        )
-    return low + 0.5 * (high - low)
 
 
 def _constants(constant: float) -> Array:
