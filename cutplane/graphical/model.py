@@ -92,7 +92,7 @@ class GraphicalModel(FactorGraph):
         Parameters
         ----------
         method : {"auto", "primal", "dual", "elimination", "search"}, default "auto"
-            "primal": the linear programme over the local polytope, with cycle inequalities. "dual":
+            "primal": the linear programme over the local polytope, with cuts and branching. "dual":
             sequential message passing; its cutting planes are clusters of variables that are added to the
             model. "elimination": exact, by dynamic programming. "search": exact, by branch and bound after
             message passing. "auto": elimination if small tables suffice; otherwise a local search and message

@@ -11,8 +11,8 @@ from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel
-from cutplane.graphical.cycles.odd_cycle_passes import select
-from cutplane.graphical.cycles.odd_cycles import (
+from cutplane.graphical.primal.cut_passes import select
+from cutplane.graphical.primal.odd_cycles import (
     CycleGraph,
     OddCycles,
     pair_marginals,

@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 import cutplane as cut
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, grid, spin_glass
-from cutplane.graphical.cycles.odd_cycles import CycleGraph
 from cutplane.graphical.primal import programme as primal
 from cutplane.graphical.primal.disagreement import Disagreements, two_sides
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities, separate_local_cuts
+from cutplane.graphical.primal.odd_cycles import CycleGraph
 from cutplane.graphical.primal.programme import CutProgramme, MarginalProgramme
 from cutplane.masters.base import MasterStatus
 from cutplane.pieces.forms import LinearForm

@@ -80,7 +80,7 @@ class Conflicts:
 
     def cliques(self, p: Array) -> tuple[Any, Array]:
         """Return the inequalities ``normals @ p <= offsets`` of cliques that p violates."""
-        from cutplane.graphical.cycles.odd_cycle_passes import select
+        from cutplane.graphical.primal.cut_passes import select
 
         self._tight = self._cliques(p)
         found = self._tight[select(self._tight, self._tight @ p - 1.0 - _TOL, _PARALLEL)]
@@ -92,8 +92,7 @@ class Conflicts:
 
         The sets consist of cliques that were found by the last call of `cliques`, or violated before.
         """
-        from cutplane.graphical.cycles.odd_cycle_passes import select
-        from cutplane.graphical.primal.conflict_passes import odd_combinations
+        from cutplane.graphical.primal.cut_passes import odd_combinations, select
 
         cliques = self._different(sparse.csr_array(sparse.vstack([self._violated, self._tight])))
         slacks = 1.0 - cliques @ p
@@ -114,7 +113,7 @@ class Conflicts:
 
         Each pair with positive p is extended greedily by the neighbours of largest p.
         """
-        from cutplane.graphical.primal.conflict_passes import greedy_cliques
+        from cutplane.graphical.primal.cut_passes import greedy_cliques
 
         order = np.lexsort((-self._degrees[self._heads], -p[self._heads], self._tails))
         starts, members = greedy_cliques(self._starts, self._heads[order], p, _TOL, 1.0 - _TOL)

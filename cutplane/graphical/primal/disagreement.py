@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.cycles.odd_cycles import CycleGraph
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.primal.conflicts import AffineMap, Conflicts
+from cutplane.graphical.primal.odd_cycles import CycleGraph
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.cycles.odd_cycles import CycleGraph, projection_graph
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import FactorArrays
 from cutplane.graphical.primal.conflicts import AffineMap, Conflicts, forbidden_pairs
+from cutplane.graphical.primal.odd_cycles import CycleGraph, projection_graph
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cutplane.graphical.cycles.odd_cycles import CycleGraph, separate_odd_cycles
 from cutplane.graphical.primal.disagreement import Disagreements, RootedForest
 from cutplane.graphical.primal.local_polytope import LocalPolytope
+from cutplane.graphical.primal.odd_cycles import CycleGraph, separate_odd_cycles
 from cutplane.pieces.forms import LinearForm
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import FeasibleSet, HalfSpaces, Separator

@@ -80,8 +80,8 @@ def separate_odd_cycles(graph: CycleGraph, c: Any, *, tol: float = 1e-6) -> OddC
     cycles whose normals have a cosine above 0.5, only the deeper one is returned. Violations below `tol` are
     ignored, up to 1e-9 for each edge of the cycle.
     """
-    from cutplane.graphical.cycles.contraction_passes import contract
-    from cutplane.graphical.cycles.odd_cycle_passes import odd_cycles, select
+    from cutplane.graphical.primal.cut_passes import select
+    from cutplane.graphical.primal.odd_cycle_passes import contract, odd_cycles
 
     if not isinstance(graph, CycleGraph):
         raise InvalidInputError(f"graph must be a CycleGraph, got {type(graph).__name__}.")

@@ -1,5 +1,7 @@
 """Violated odd cycles in compiled code: shortest odd closed walks, made simple and chordless, and selected.
 
+Edges whose ends certainly agree or disagree are contracted first, and expanded to paths at the end.
+
 Only modules that need numba in any case import this one. Arcs are grouped by their tails; arc k goes to node
 ``heads[k]`` with disagreement ``weights[k]``. In the doubled graph, an arc from x to y leads from (x, p) to
 (y, p) at the cost c, and to (y, 1 - p) at the cost 1 - c. An odd closed walk through u is a path from (u, 0)
@@ -9,14 +11,162 @@ to (u, 1).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from cutplane.graphical.cycles.contraction_passes import join
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
+
+INTEGRAL = 1e-9
+"""Distance from 0 or 1 up to which an edge is certain, because LP solvers return no more digits."""
+
+
+class ContractedNet(NamedTuple):
+    """The graph whose nodes are the components of the edges that are (almost) certain to agree or disagree.
+
+    The arcs between different components are grouped by their tails. `weights` are the disagreements of the
+    arcs after a flip of the nodes of parity 1, and `arcs` are their numbers in the graph. `component` is the
+    component of each node of the graph, and `parity` tells whether the node disagrees with the first node of
+    the component.
+    """
+
+    starts: Array
+    heads: Array
+    weights: Array
+    arcs: Array
+    component: Array
+    parity: Array
+
+
+@routine
+def contract(graph, c, tol):
+    """Contract the edges with c within INTEGRAL of 0 or 1.
+
+    Also return the arcs within a component, one per edge, that contradict its parities by more than `tol`.
+    """
+    starts, tails, heads, edges = graph
+    n = starts.shape[0] - 1
+    root, flip = np.arange(n), np.zeros(n, np.int8)
+    for k in range(tails.shape[0]):
+        ce = c[edges[k]]
+        if tails[k] < heads[k] and (ce <= INTEGRAL or 1.0 - ce <= INTEGRAL):
+            _unite(root, flip, tails[k], heads[k], ce > 0.5)
+    n_components = 0
+    component, parity = np.empty(n, np.int32), np.zeros(n, np.int8)
+    for u in range(n):
+        if root[u] == u:
+            component[u] = n_components
+            n_components += 1
+        else:  # the parent has a lower number, so that its component is already computed
+            component[u] = component[root[u]]
+            parity[u] = flip[u] ^ parity[root[u]]
+    weights = np.empty(tails.shape[0])
+    new_starts = np.zeros(n_components + 1, np.int32)
+    loops = np.empty(tails.shape[0] // 2, np.int32)
+    n_loops = 0
+    for k in range(tails.shape[0]):
+        ce = c[edges[k]]
+        weights[k] = 1.0 - ce if parity[tails[k]] ^ parity[heads[k]] else ce
+        if component[tails[k]] != component[heads[k]]:
+            new_starts[component[tails[k]] + 1] += 1
+        elif tails[k] < heads[k] and weights[k] > tol:
+            loops[n_loops] = k
+            n_loops += 1
+    for u in range(n_components):
+        new_starts[u + 1] += new_starts[u]
+    net = ContractedNet(
+        new_starts,
+        np.empty(new_starts[-1], np.int32),
+        np.empty(new_starts[-1]),
+        np.empty(new_starts[-1], np.int32),
+        component,
+        parity,
+    )
+    places = new_starts.copy()
+    for k in range(tails.shape[0]):
+        tail, head = component[tails[k]], component[heads[k]]
+        if tail != head:
+            net.heads[places[tail]], net.weights[places[tail]], net.arcs[places[tail]] = head, weights[k], k
+            places[tail] += 1
+    return net, loops[:n_loops]
+
+
+@routine
+def _unite(root, flip, u, v, differ):
+    """Unite two components; the lower of both roots becomes the root."""
+    parity = np.int8(differ)
+    while root[u] != u:
+        flip[u] ^= flip[root[u]]
+        root[u] = root[root[u]]
+        parity ^= flip[u]
+        u = root[u]
+    while root[v] != v:
+        flip[v] ^= flip[root[v]]
+        root[v] = root[root[v]]
+        parity ^= flip[v]
+        v = root[v]
+    if u != v:
+        root[max(u, v)] = min(u, v)
+        flip[max(u, v)] = parity
+
+
+@routine
+def join(first, last, size, graph, net, c, scratch):
+    """Append to the walk the path with the fewest integral edges between two nodes of one component."""
+    walk, via, parity = scratch.walk, scratch.via, net.parity
+    middle = _meet(first, last, graph, net, c, scratch)
+    length, node = 0, middle
+    while node != first:
+        node = graph.tails[via[0, node]]
+        length += 1
+    node = middle
+    for i in range(size + length - 1, size - 1, -1):
+        arc = via[0, node]
+        node = graph.tails[arc]
+        walk.nodes[i], walk.edges[i] = node, graph.edges[arc]
+        walk.odd[i] = parity[node] != parity[graph.heads[arc]]
+    size, node = size + length, middle
+    while node != last:
+        arc = via[1, node]
+        walk.nodes[size], walk.edges[size] = node, graph.edges[arc]
+        node = graph.tails[arc]
+        walk.odd[size] = parity[node] != parity[graph.heads[arc]]
+        size += 1
+    for side in range(2):
+        for i in range(scratch.ends[side]):
+            via[side, scratch.queues[side, i]] = -1
+    return size
+
+
+@routine
+def _meet(first, last, graph, net, c, scratch):
+    """Search from both nodes, on the cheaper side first, and return the node where the searches meet."""
+    queues, via, ends, starts = scratch.queues, scratch.via, scratch.ends, graph.starts
+    queues[0, 0], queues[1, 0] = first, last
+    via[0, first] = via[1, last] = 0
+    ends[:] = 1
+    begins, work = np.zeros(2, np.int64), np.empty(2, np.int64)
+    work[0], work[1] = starts[first + 1] - starts[first], starts[last + 1] - starts[last]
+    middle = first if first == last else -1
+    while middle < 0:
+        side = 0 if work[0] <= work[1] else 1
+        begin, begins[side], work[side] = begins[side], ends[side], 0
+        for i in range(begin, begins[side]):
+            node = queues[side, i]
+            for arc in range(starts[node], starts[node + 1]):
+                head = graph.heads[arc]
+                if via[side, head] >= 0 or net.component[head] != net.component[node]:
+                    continue
+                ce = c[graph.edges[arc]]
+                if (1.0 - ce if net.parity[node] ^ net.parity[head] else ce) > INTEGRAL:
+                    continue
+                via[side, head], queues[side, ends[side]] = arc, head
+                ends[side] += 1
+                work[side] += starts[head + 1] - starts[head]
+                if via[1 - side, head] >= 0:
+                    return head
+    return middle
 
 
 class Walk(NamedTuple):
@@ -394,62 +544,3 @@ def weigh(size, c, scratch):
         ce = c[scratch.cycle.edges[i]]
         total += 1.0 - ce if scratch.cycle.odd[i] else ce
     return total
-
-
-def select(normals: Any, violations: Array, cosine: float) -> Array:
-    """Return the numbers of deep half-spaces with different directions, the deepest first.
-
-    Half-spaces are selected greedily by their depth, violation / norm of the normal. A half-space is skipped
-    if its normal and a selected normal have a larger cosine. A violated zero row is selected first; rows that
-    are not violated are never selected (Achterberg 2007, section 3.3.8, doi:10.14279/depositonce-1634).
-    """
-    matrix: Any = sparse.csr_array(normals, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    norms = np.sqrt((matrix * matrix).sum(axis=1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        depths = violations / norms
-    order = np.argsort(-depths, kind="stable")
-    order = order[violations[order] > 0.0]
-    rows: Any = matrix[order]
-    rows.data /= np.repeat(norms[order], np.diff(rows.indptr))
-    columns = rows.tocsc()
-    kept = _spread(
-        (rows.indptr, rows.indices, rows.data), (columns.indptr, columns.indices, columns.data), cosine
-    )
-    return order[kept]
-
-
-@routine
-def _spread(rows, columns, cosine):
-    """Return the rows to keep: unit rows whose products with the rows kept before are at most `cosine`.
-
-    The matrix is given twice, as (starts, indices, values) of its rows and of its columns. Each kept row is
-    multiplied only with the rows that share a column with it.
-    """
-    row_starts, row_columns, row_values = rows
-    starts, members, values = columns
-    n = row_starts.shape[0] - 1
-    products = np.zeros(n)
-    touched = np.empty(n, np.int64)
-    open_rows = np.ones(n, np.bool_)
-    kept = np.empty(n, np.int64)
-    count = 0
-    for row in range(n):
-        if not open_rows[row]:
-            continue
-        kept[count] = row
-        count += 1
-        n_touched = 0
-        for k in range(row_starts[row], row_starts[row + 1]):
-            for i in range(starts[row_columns[k]], starts[row_columns[k] + 1]):
-                other = members[i]
-                if other > row and open_rows[other]:
-                    if products[other] == 0.0:
-                        touched[n_touched] = other
-                        n_touched += 1
-                    products[other] += row_values[k] * values[i]
-        for i in range(n_touched):
-            open_rows[touched[i]] &= products[touched[i]] <= cosine
-            products[touched[i]] = 0.0
-    return kept[:count]

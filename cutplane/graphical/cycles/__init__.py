@@ -1,1 +1,0 @@
-"""Violated cycle inequalities, found by shortest paths."""
