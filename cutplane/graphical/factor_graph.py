@@ -102,10 +102,7 @@ class FactorGraph:
         flat, cardinalities = as_costs(unaries)
         if not isinstance(tables, np.ndarray):
             tables = as_list("tables", tables)
-            stacked = len(tables) and as_energies("tables[0]", tables[0]).ndim == 1
-        else:
-            stacked = True
-        if stacked:
+        if isinstance(tables, np.ndarray) or (tables and as_energies("tables[0]", tables[0]).ndim == 1):
             pieces = from_pairs(cardinalities, flat, edges, tables, _constant(constant))
         else:
             edges = as_edges(edges, cardinalities)
@@ -134,7 +131,7 @@ class FactorGraph:
     def _set_data(self, cardinalities: Array, factors: FactorArrays) -> None:
         self._rest = factors.rest
         self.cardinalities = read_only(cardinalities)
-        self.unary_starts = read_only(np.concatenate([[0], np.cumsum(cardinalities)]))
+        self.unary_starts = read_only(starts_of(cardinalities))
         self.unaries = read_only(factors.unaries)
         self.scope_starts = read_only(factors.scope_starts)
         self.scopes = read_only(factors.scopes)
@@ -239,7 +236,7 @@ class FactorGraph:
         counts = np.bincount(self.scopes, minlength=self.n_variables)
         factors = np.repeat(np.arange(self.n_factors), self.arities)
         order = np.argsort(self.scopes, kind="stable")
-        return np.concatenate([[0], np.cumsum(counts)]), read_only(factors[order])
+        return starts_of(counts), read_only(factors[order])
 
     def energy(self, labelling: Any) -> float:
         """Return E(labelling), the exact sum of its terms, rounded once; +inf if it is forbidden.
@@ -374,8 +371,7 @@ class FactorGraph:
         model = type(self).__new__(type(self))
         model._set_data(self.cardinalities, factors)
         model.orders = self.orders
-        for name in _OF_SCOPES:
-            vars(model)[name] = getattr(self, name)
+        vars(model).update({name: vars(self)[name] for name in _OF_SCOPES if name in vars(self)})
         return model
 
     @property

@@ -512,14 +512,7 @@ def energy_lattice(constants: Array, blocks: Sequence[tuple[Array, Array]], othe
     """Return the lattice of all sums of the constants, one entry of each block, and any of the others.
 
     Entries of a block are equal modulo the unit. For example, energies of 100 pairs with costs -1 and 1 are
-    even numbers.
-
-    Parameters
-    ----------
-    constants : ndarray
-    blocks : sequence of (costs, starts)
-        Blocks of costs by their starts; a start that is given twice stands for two blocks.
-    others : ndarray
+    even numbers. A start of a block that is given twice stands for two blocks.
     """
     fine = common_unit(constants, *(costs for costs, _ in blocks), others)
     if fine == 0.0 or others.size or not np.isfinite(constants).all():

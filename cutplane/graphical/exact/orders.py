@@ -39,8 +39,9 @@ def elimination_order(
 
     Variables of one state are first. Models of the same scopes share the order.
     """
-    key = limit, tuple(counts)
-    if key not in model.orders:
+    key = tuple(counts)
+    order, width, tried = model.orders.get(key, ([], np.inf, -np.inf))
+    if not order and limit > tried:
         sizes = np.array(counts, dtype=np.float64)
         free = np.flatnonzero(sizes > 1)
         number = {u: i for i, u in enumerate(free.tolist())}
@@ -48,8 +49,9 @@ def elimination_order(
         order, width = best_order(neighbourhoods(free.size, scopes), np.log2(sizes[free]), limit, deadline)
         if clock() > deadline:
             raise TimeoutError("The search for an order of elimination was stopped at its deadline.")
-        model.orders[key] = [*np.flatnonzero(sizes == 1).tolist(), *free[order].tolist()], width
-    return model.orders[key]
+        order = [*np.flatnonzero(sizes == 1).tolist(), *free[order].tolist()] if width <= limit else []
+        model.orders[key] = order, width, limit
+    return order, width
 
 
 def scopes_of(model: FactorGraph, counts: Sequence[int] | None = None) -> list[list[int]]:
