@@ -35,7 +35,7 @@ after a few."""
 _GUESSED = 0.03
 """Joint states of guessed clusters relative to all table entries, few because such clusters may not help."""
 _DECODING = 4
-"""Rounds between two decodings, because a decoding takes two greedy labellings and two local searches."""
+"""Least rounds between two decodings, because labellings after fewer rounds are nearly the same."""
 _FAR = 0.03
 """Largest gap relative to the bound in all rules, because the energy of a poor labelling is far too high."""
 
@@ -46,6 +46,7 @@ class ClusterAscent:
     A step consists of five sweeps. If the previous step increased the bound by less than three percent of the
     gap, clusters are added first: clusters that certainly increase the bound or, if it stalls, clusters that
     may increase it (Sontag et al. 2008, Werner 2010). States that no better labelling can have are forbidden.
+    Searches for clusters take at most as much time as sweeps, and so do decodings.
     A step yields the kind of its clusters, or "sweep". The iteration ends when bound and energy meet, or when
     neither sweeps nor clusters increase the bound.
 
@@ -92,7 +93,7 @@ class ClusterAscent:
         self._rise = math.inf
         self._is_fruitless = False
         self._fixed_at = math.inf
-        self._seeking = self._sweeping = 0.0
+        self._seeking = self._sweeping = self._decoding = 0.0
 
     def __iter__(self) -> Iterator[str]:
         idle = 0
@@ -100,9 +101,8 @@ class ClusterAscent:
             began = clock()
             seeks = self.tighten and self.is_slow() and self._seeking <= self._sweeping
             kind = self._tightened() if seeks else "sweep"
-            middle = clock()
+            self._seeking += clock() - began
             self._sweep()
-            self._seeking, self._sweeping = self._seeking + middle - began, self._sweeping + clock() - middle
             yield kind
             if self.bound >= self.best.energy - self._share(0.0):
                 self.reason = (
@@ -132,6 +132,7 @@ class ClusterAscent:
         return max(_ROUNDING * scale, fraction * min(self.best.energy - self.bound, far * scale))
 
     def _sweep(self) -> None:
+        began = clock()
         for _ in range(_SWEEPS):
             self.reparametrization.sweep()
             self.n_sweeps += 1
@@ -139,9 +140,11 @@ class ClusterAscent:
                 break
         floor = self.reparametrization.certified_bound()
         self._rise, self._floor = floor - self._floor, max(floor, self._floor)
-        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS or self.best.labelling is None
-        if self._floor < math.inf and is_due:
+        self._sweeping += (swept := clock()) - began
+        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS and self._decoding <= self._sweeping
+        if self._floor < math.inf and (is_due or self.best.labelling is None):
             self._improve(forbids=self.n_sweeps > _SWEEPS)
+            self._decoding += clock() - swept
         self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:

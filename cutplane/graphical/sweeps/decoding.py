@@ -341,8 +341,6 @@ _PASSES = 9000
 """Most passes, because only rounding errors of costs that cancel could need as many."""
 _TOLERANCE = 1e-12
 """Least improvement relative to a cost, because rounding errors could repeat a smaller one for ever."""
-ALL, _APART, _SHARED = 0, 1, 2
-"""Factors that `costs_of_states` adds: all, without or with a variable; numbers, because it is compiled."""
 
 
 def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf) -> Array:
@@ -375,7 +373,7 @@ def _single_pass(layout, strides, tables, unaries, labelling, active, paired, ro
         if not active[u]:
             continue
         active[u] = False
-        costs_of_states(layout, strides, tables, unaries, labelling, u, -1, ALL, broken[0], finite[0])
+        costs_of_states(layout, strides, tables, unaries, labelling, u, -1, broken[0], finite[0])
         best = labelling[u]
         for x in range(layout.cardinalities[u]):
             if _is_better(broken[0, x], finite[0, x], broken[0, best], finite[0, best]):
@@ -392,6 +390,7 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room
     """Make the best joint change of each active pair, near which a state has changed."""
     changed = False
     broken, finite = room[:3], room[3:]
+    shared = np.empty(np.diff(layout.variable_starts).max(), dtype=np.int64)
     pending = paired.copy()
     for u in range(paired.size):
         paired[u] = False
@@ -402,16 +401,22 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room
         u, v = layout.scopes[first], layout.scopes[first + 1]
         if not (pending[u] or pending[v] or paired[u] or paired[v]):
             continue
+        costs_of_states(layout, strides, tables, unaries, labelling, u, v, broken[0], finite[0])
+        costs_of_states(layout, strides, tables, unaries, labelling, v, u, broken[1], finite[1])
+        n_shared = 0
+        for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+            link = layout.variable_links[j]
+            if _is_in_factor(layout, v, layout.link_factors[link]):
+                shared[n_shared] = link
+                n_shared += 1
+        _set_costs(layout, strides, tables, labelling, shared[:n_shared], broken[2], finite[2])
         old_u, old_v = labelling[u], labelling[v]
-        costs_of_states(layout, strides, tables, unaries, labelling, u, v, _APART, broken[0], finite[0])
-        costs_of_states(layout, strides, tables, unaries, labelling, v, u, _APART, broken[1], finite[1])
-        costs_of_states(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
         best_u, best_v = old_u, old_v
         best_broken = broken[0, old_u] + broken[1, old_v] + broken[2, old_u]
         best_finite = finite[0, old_u] + finite[1, old_v] + finite[2, old_u]
         for y in range(layout.cardinalities[v]):
             labelling[v] = y
-            costs_of_states(layout, strides, tables, unaries, labelling, u, v, _SHARED, broken[2], finite[2])
+            _set_costs(layout, strides, tables, labelling, shared[:n_shared], broken[2], finite[2])
             for x in range(layout.cardinalities[u]):
                 number = broken[0, x] + broken[1, y] + broken[2, x]
                 cost = finite[0, x] + finite[1, y] + finite[2, x]
@@ -446,32 +451,46 @@ def _wake(layout, u, active, paired):
 
 
 @routine
-def costs_of_states(layout, strides, tables, unaries, labelling, u, other, which, broken, finite):
-    """Set the cost of each state of u given the states of the others.
-
-    `which` says which factors count: ALL, only those without `other` (_APART), or only those with it
-    (_SHARED).
-    """
-    k, begin = layout.cardinalities[u], layout.unary_starts[u]
-    for x in range(k):
-        cost = unaries[begin + x] if which != _SHARED else 0.0
+def costs_of_states(layout, strides, tables, unaries, labelling, u, other, broken, finite):
+    """Set the cost of each state of u given the states of the others, without the factors of `other`."""
+    begin = layout.unary_starts[u]
+    for x in range(layout.cardinalities[u]):
+        cost = unaries[begin + x]
         broken[x] = cost == np.inf
         finite[x] = 0.0 if cost == np.inf else cost
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
         link = layout.variable_links[j]
-        a = layout.link_factors[link]
-        place = layout.table_starts[a]
-        is_shared = False
-        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
-            v = layout.scopes[i]
-            is_shared |= v == other
-            if i != link:
-                place += labelling[v] * strides[i]
-        if which != ALL and is_shared != (which == _SHARED):
-            continue
-        for x in range(k):
-            cost = tables[place + x * strides[link]]
-            if cost == np.inf:
-                broken[x] += 1.0
-            else:
-                finite[x] += cost
+        if other < 0 or not _is_in_factor(layout, other, layout.link_factors[link]):
+            _add_costs(layout, strides, tables, labelling, link, broken, finite)
+
+
+@routine
+def _set_costs(layout, strides, tables, labelling, links, broken, finite):
+    """Set the cost of each state of a variable in the factors of these links, given the other states."""
+    broken[:], finite[:] = 0.0, 0.0
+    for link in links:
+        _add_costs(layout, strides, tables, labelling, link, broken, finite)
+
+
+@routine
+def _is_in_factor(layout, u, a):
+    for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+        if layout.scopes[i] == u:
+            return True
+    return False
+
+
+@routine
+def _add_costs(layout, strides, tables, labelling, link, broken, finite):
+    """Add the cost of each state of the variable of a link in its factor, given the states of the others."""
+    a = layout.link_factors[link]
+    place = layout.table_starts[a]
+    for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+        if i != link:
+            place += labelling[layout.scopes[i]] * strides[i]
+    for x in range(layout.cardinalities[layout.scopes[link]]):
+        cost = tables[place + x * strides[link]]
+        if cost == np.inf:
+            broken[x] += 1.0
+        else:
+            finite[x] += cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.decoding import ALL, costs_of_states
+from cutplane.graphical.sweeps.decoding import costs_of_states
 from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
@@ -147,7 +147,7 @@ def _set_costs(layout, strides, tables, unaries, labelling, broken, finite):
     for u in range(labelling.shape[0]):
         begin, end = layout.unary_starts[u], layout.unary_starts[u + 1]
         costs_of_states(
-            layout, strides, tables, unaries, labelling, u, -1, ALL, broken[begin:end], finite[begin:end]
+            layout, strides, tables, unaries, labelling, u, -1, broken[begin:end], finite[begin:end]
         )
 
 
