@@ -390,7 +390,7 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room
     """Make the best joint change of each active pair, near which a state has changed."""
     changed = False
     broken, finite = room[:3], room[3:]
-    shared = np.empty(np.diff(layout.variable_starts).max(), dtype=np.int64)
+    shared = np.empty(layout.scope_starts.size, dtype=np.int64)
     pending = paired.copy()
     for u in range(paired.size):
         paired[u] = False
