@@ -399,6 +399,18 @@ def test_branching_without_cuts_finds_the_least_energy(hard, monkeypatch):
     assert max(nodes) > 1
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_branching_without_labellings_enumerates_all_of_them(seed, monkeypatch):
+    monkeypatch.setattr(CycleInequalities, "kinds", lambda *_: iter(()))
+    monkeypatch.setattr(MarginalProgramme, "_offer", lambda *_: None)
+    rng = np.random.default_rng(seed)
+    pairs = itertools.combinations(range(7), 2)
+    model = GraphicalModel([3] * 7, [(pair, rng.normal(size=(3, 3))) for pair in pairs])
+    solution = solved(model)
+    assert solution.nodes > 1
+    assert solution.bound == pytest.approx(model.brute_force()[1])
+
+
 @pytest.mark.parametrize("hard", [False, True])
 def test_branching_with_cuts_finds_the_least_energy(hard, monkeypatch):
     monkeypatch.setattr(primal, "_PATIENCE", 1)
