@@ -21,8 +21,8 @@ _PASSES = 2
 """Passes over the variables at a node, because the nodes below it continue from its costs."""
 _ROOT_PASSES = 20
 """Passes at the root, because all nodes start from its costs."""
-_PROGRESS = 0.1
-"""Least gain of a pass, as a share of the missing bound, because a child costs about ten passes."""
+_PROGRESS = 0.3
+"""Least gain of a pass, as a share of the missing bound, because a child costs about three passes."""
 _NARROW = 18.0
 """log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
 _TOTAL = 2.0**27
