@@ -156,7 +156,7 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
         is_best = dual.bound >= state.bound
         if is_halved and is_best and search is not None and search.remaining > search.spent:
             running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
-        leader = min(running, key=lambda name: running[name].remaining)
+        leader = min(running, key=lambda name: running[name].remaining, default="")
         length *= _GROWTH
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -34,6 +35,8 @@ _PATIENCE = 5
 after a few."""
 _GUESSED = 0.03
 """Joint states of guessed clusters relative to all table entries, few because such clusters may not help."""
+_PASSES = 2
+"""Passes over pairs in a decoding, relative to a sweep, because it improves two labellings by some passes."""
 _DECODING = 4
 """Least rounds between two decodings, because labellings after fewer rounds are nearly the same."""
 _FAR = 0.03
@@ -46,7 +49,6 @@ class ClusterAscent:
     A step consists of five sweeps. If the previous step increased the bound by less than three percent of the
     gap, clusters are added first: clusters that certainly increase the bound or, if it stalls, clusters that
     may increase it (Sontag et al. 2008, Werner 2010). States that no better labelling can have are forbidden.
-    Searches for clusters take at most as much time as sweeps, and so do decodings.
     A step yields the kind of its clusters, or "sweep". The iteration ends when bound and energy meet, or when
     neither sweeps nor clusters increase the bound.
 
@@ -93,15 +95,12 @@ class ClusterAscent:
         self._rise = math.inf
         self._is_fruitless = False
         self._fixed_at = math.inf
-        self._seeking = self._sweeping = self._decoding = 0.0
+        self._until_decoding = 0
 
     def __iter__(self) -> Iterator[str]:
         idle = 0
         while True:
-            began = clock()
-            seeks = self.tighten and self.is_slow() and self._seeking <= self._sweeping
-            kind = self._tightened() if seeks else "sweep"
-            self._seeking += clock() - began
+            kind = self._tightened() if self.tighten and self.is_slow() else "sweep"
             self._sweep()
             yield kind
             if self.bound >= self.best.energy - self._share(0.0):
@@ -116,6 +115,18 @@ class ClusterAscent:
                 means = "no further cluster was found" if self.tighten else "tighten=True may raise it"
                 self.reason = f"the sweeps no longer raise the bound, and {means}"
                 return
+
+    @cached_property
+    def _decoding(self) -> int:
+        """Rounds between two decodings: sweeps should visit as many entries as the decoding."""
+        model = self.model
+        degrees = np.bincount(model.scopes, minlength=model.n_variables)
+        first = model.scope_starts[np.flatnonzero(model.arities == 2)]
+        u, v = model.scopes[first], model.scopes[first + 1]
+        visits = degrees * model.cardinalities
+        decoding = int((2 * visits[u] + visits[v]).sum() + model.table_sizes.sum())
+        sweeping = _SWEEPS * int(model.table_sizes.sum())
+        return max(_DECODING, _PASSES * decoding // max(1, sweeping)) - 1
 
     def is_slow(self) -> bool:
         """Tell whether to search for clusters; after a search without clusters, the next one is later."""
@@ -132,7 +143,6 @@ class ClusterAscent:
         return max(_ROUNDING * scale, fraction * min(self.best.energy - self.bound, far * scale))
 
     def _sweep(self) -> None:
-        began = clock()
         for _ in range(_SWEEPS):
             self.reparametrization.sweep()
             self.n_sweeps += 1
@@ -140,11 +150,10 @@ class ClusterAscent:
                 break
         floor = self.reparametrization.certified_bound()
         self._rise, self._floor = floor - self._floor, max(floor, self._floor)
-        self._sweeping += (swept := clock()) - began
-        is_due = self.n_sweeps % (_DECODING * _SWEEPS) == _SWEEPS and self._decoding <= self._sweeping
-        if self._floor < math.inf and (is_due or self.best.labelling is None):
+        self._until_decoding -= 1
+        if self._floor < math.inf and (self._until_decoding < 0 or self.best.labelling is None):
             self._improve(forbids=self.n_sweeps > _SWEEPS)
-            self._decoding += clock() - swept
+            self._until_decoding = self._decoding
         self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:
