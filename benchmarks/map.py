@@ -50,8 +50,11 @@ def timed(function):
     return answer, process_time() - began
 
 
-def lp(model, cap):
-    """Return the optimum of the local polytope by HiGHS, None if it was stopped, and the seconds."""
+def lp(model, cap, integer=False):
+    """Return the optimum of the local polytope by HiGHS, None if it was stopped, and the seconds.
+
+    With `integer`, the marginals of variables are 0 or 1, so that it is the least energy.
+    """
     polytope = LocalPolytope(model)
     form = polytope.linear_form(polytope.dim)
     solver = highspy.Highs()
@@ -64,6 +67,10 @@ def lp(model, cap):
     programme.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     programme.a_matrix_.start_, programme.a_matrix_.index_ = form.rows.indptr, form.rows.indices
     programme.a_matrix_.value_ = form.rows.data
+    if integer:
+        solver.setOptionValue("mip_rel_gap", 1e-6)
+        kinds = [highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger]
+        programme.integrality_ = [kinds[column < polytope.n_decisive] for column in range(form.n_columns)]
     solver.passModel(programme)
     _, seconds = timed(solver.run)
     optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal

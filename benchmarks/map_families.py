@@ -1,11 +1,12 @@
-"""MAP inference on generated families: proven, energy, bound and seconds, beside toulbar2.
+"""MAP inference on generated families: proven, energy, bound and seconds, beside toulbar2 and HiGHS.
 
 Each family is drawn in three sizes from seeds. toulbar2 (pytoulbar2, of the interpreter --peer) reads the
 model from a WCSP file if its costs are integers, else from a UAI file, with and without virtual arc
-consistency, and the better run counts. One thread each, seconds of the processor, after a warm-up.
+consistency, and the better run counts. HiGHS (--highs) solves the local polytope with integer marginals of
+variables. One thread each, seconds of the processor, after a warm-up.
 
 Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 10] [--cap 60] [--peer PYTHON]
-     [--sizes 0 1 2] [--method auto]
+     [--highs] [--sizes 0 1 2] [--method auto]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import itertools
 
 import numpy as np
-from map import timed, toulbar2
+from map import lp, timed, toulbar2
 
 from cutplane.graphical import GraphicalModel, spin_glass
 from cutplane.runtime.threads import set_threads
@@ -161,6 +162,7 @@ def main():
     parser.add_argument("--cap", type=float, default=60.0)
     parser.add_argument("--method", default="auto")
     parser.add_argument("--peer")
+    parser.add_argument("--highs", action="store_true")
     args = parser.parse_args()
     set_threads(1)
     spin_glass(6, 6, seed=0).map("search")
@@ -172,6 +174,9 @@ def main():
         if args.peer:
             proven, spent = toulbar2(model, args.cap, args.peer)
             line += f"   toulbar2 {'proven' if proven else 'open':6} {spent:7.2f} s"
+        if args.highs:
+            optimum, spent = lp(model, args.cap, integer=True)
+            line += f"   HiGHS {'open' if optimum is None else 'proven':6} {spent:7.2f} s"
         print(line, result.method, flush=True)
 
 
