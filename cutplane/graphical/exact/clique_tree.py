@@ -83,13 +83,12 @@ def least_labelling(
 class CliqueLayout(NamedTuple):
     """Cliques in the order of elimination, in flat read-only arrays for compiled code.
 
-    A clique is the variable that is eliminated, which is the first axis of its table, and those that this
-    joins. The message of a clique is a table over the other axes. The operands of a clique are tables of the
-    model and messages of its children (-1 for a table), ordered by their last axes. The variables of tables
-    and of cliques are entries of `scopes`, with their strides: those of operand j from ``link_starts[j]`` to
-    ``link_ends[j]``, and those of clique i from ``axis_starts[i]`` to ``axis_starts[i + 1]``. The choices of
-    clique i are the bytes from ``choice_starts[i]`` on: a bit for each entry of its message and each bit of a
-    state.
+    A clique is an eliminated variable, the first axis of its table, and its neighbours at that time. The
+    message of a clique is a table over the other axes. The operands of a clique are tables of the model and
+    messages of its children (-1 for a table), ordered by their last axes. Operand j has the variables
+    ``scopes[link_starts[j]:link_ends[j]]``, clique i has the variables ``scopes[axis_starts[i]:axis_starts[i
+    + 1]]``; `strides` are their strides in the tables. The choices of clique i are the bytes from
+    ``choice_starts[i]`` on: a bit for each entry of its message and each bit of a state.
     """
 
     cardinalities: Array
@@ -160,7 +159,7 @@ class CliqueLayout(NamedTuple):
         return np.flatnonzero(np.diff(self.axis_starts) == 1)
 
     def stacked(self) -> Array:
-        """Return the starts of messages on a stack, from which a message removes those of its children."""
+        """Return where each message begins on a stack, if it replaces the messages of its children there."""
         children = self.children[self.children >= 0]
         parents = np.repeat(np.arange(self.variables.size), np.diff(self.operand_starts))[self.children >= 0]
         removed = np.bincount(parents, self.entries[children], minlength=self.variables.size)

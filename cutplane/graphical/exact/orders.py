@@ -194,8 +194,8 @@ def take_cheapest(
 ):
     """Eliminate the variables of least fill, size and tie, until `end` are, or a table is beyond the limit.
 
-    Return the number of eliminated variables, the size beyond the limit or 0, and the neighbours, which may
-    be in a longer array: those of u are ``members[begins[u]:begins[u] + degrees[u]]``, with space for
+    Return the number of eliminated variables, the size beyond the limit or 0, and `members`, or a longer
+    copy of it. The neighbours of u are ``members[begins[u]:begins[u] + degrees[u]]``, with space for
     ``rooms[u]``.
     """
     n = degrees.size

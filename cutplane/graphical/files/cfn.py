@@ -199,7 +199,7 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
 
 
 class _Costs(NamedTuple):
-    """Functions of as many variables each: costs of all tuples, or a default cost and those of some tuples.
+    """Functions of one arity: the costs of all tuples, or a default cost and the costs of some tuples.
 
     Attributes
     ----------
@@ -331,7 +331,7 @@ class _Network:
         return self.variables(places[:, None] + self.text.parts(places[0] + fields[b"scope"]) - places[0])
 
     def _costs(self, places: Array, fields: dict[bytes, int], scopes: Array) -> _Costs:
-        """Return the costs of functions without a keyword, for variables that may be those of others."""
+        """Return the costs at these places, without a keyword, for functions of `scopes` that use them."""
         text, costs, width = self.text, fields.get(b"costs", 0), scopes.shape[1] + 1
         words = text.flat(places[0] + costs) if costs else np.empty(0, dtype=np.int64)
         self._room -= places.size * words.size

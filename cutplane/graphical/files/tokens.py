@@ -198,7 +198,7 @@ class Tokens(Words):
         return variables
 
     def scope_errors(self, arities: Array, variables: Array, places: Array, n_variables: int) -> Errors:
-        """Return what is wrong with the variables of factors, which are the words at `places`."""
+        """Return the errors of the variables of factors; `places` are the numbers of their words."""
         i = wrong_variable(arities, variables, n_variables)
         if i is None:
             return []

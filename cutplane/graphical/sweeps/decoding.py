@@ -14,7 +14,7 @@ import numpy as np
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.sweeps.layout import make_layout
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
-from cutplane.graphical.sweeps.variable_passes import marginal_of_pair
+from cutplane.graphical.sweeps.variable_passes import marginal_of_pair, next_states
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
@@ -230,14 +230,7 @@ def _support(layout, tables, alive, a, supported, index):
             for p in range(last + 1):
                 supported[starts[first + p] - starts[first] + index[p]] = True
         place += 1
-        p = last
-        while p >= 0:
-            index[p] += 1
-            if index[p] < starts[first + p + 1] - starts[first + p]:
-                break
-            index[p] = 0
-            p -= 1
-        if p < 0:
+        if not next_states(index, last + 1, starts, first):
             return
 
 

@@ -74,10 +74,8 @@ def lowest_costs(layout, shared, own, messages, relative, index):
         t = layout.table_starts[a]
         is_shared = t < shared.size
         entry = np.uint64(t if is_shared else t - shared.size)
-        for p in range(last - first):
-            index[p] = 0
-        p = 0
-        while p >= 0:
+        index[: last - first] = 0
+        while True:
             extra = 0.0
             for p in range(last - first):
                 extra += messages[starts[first + p] + index[p]]
@@ -93,13 +91,8 @@ def lowest_costs(layout, shared, own, messages, relative, index):
                     low = cost if cost < low else low
             lowest[a] = min(lowest[a], low + extra)
             entry += k
-            p = last - first - 1
-            while p >= 0:
-                index[p] += 1
-                if index[p] < starts[first + p + 1] - starts[first + p]:
-                    break
-                index[p] = 0
-                p -= 1
+            if not next_states(index, last - first, starts, first):
+                break
     return lowest
 
 
@@ -120,14 +113,19 @@ def factor_costs(layout, tables, messages, factors, starts, index):
                 costs[place] = tables[entry] + extra + messages[y]
                 entry += 1
                 place += 1
-            p = last - first - 1
-            while p >= 0:
-                index[p] += 1
-                if index[p] < ends[first + p + 1] - ends[first + p]:
-                    break
-                index[p] = 0
-                p -= 1
+            next_states(index, last - first, ends, first)
     return costs
+
+
+@routine(inlined=True)
+def next_states(index, count, starts, first):
+    """Go to the next states of the first variables of a factor; return False if all have been visited."""
+    for p in range(count - 1, -1, -1):
+        index[p] += 1
+        if index[p] < starts[first + p + 1] - starts[first + p]:
+            return True
+        index[p] = 0
+    return False
 
 
 @routine(fastmath=NUMBERS)
@@ -231,14 +229,7 @@ def marginal_of_any(tables, t, messages, starts, first, arity, position, index, 
             x = index[position]
             out[x] = min(out[x], low + extra)
         entry += k
-        p = last - 1
-        while p >= 0:
-            index[p] += 1
-            if index[p] < starts[first + p + 1] - starts[first + p]:
-                break
-            index[p] = 0
-            p -= 1
-        if p < 0:
+        if not next_states(index, last, starts, first):
             break
     if position == last:
         for y in range(k):
