@@ -386,7 +386,7 @@ def _branch(network, node, tree, bound):
     for i in range(count):
         if i < first or i > last:
             second = min(second, node.values[begin + node.alive[begin + i]])
-    low, high = node.alive[begin + first], node.alive[begin + last]
+    low, high = np.int64(node.alive[begin + first]), np.int64(node.alive[begin + last])
     i, depth, expected = at[_OPEN], at[_DEPTH], max(tree.bounds[_EXPECTED], bound)
     tree.open[i, 0], tree.open[i, 1], tree.open[i, 2] = node.tops[1], depth, u
     tree.open[i, 3], tree.open[i, 4] = low, high

@@ -24,9 +24,9 @@ class Network(NamedTuple):
     """A graphical model as an argument of the passes; all tables are >= 0.
 
     The blocks of the values of a node begin at the entries of `block_starts`: unary costs of each variable,
-    messages of each link, for each factor whether it is idle, and costs added to each pair; the blocks of
-    messages begin at `message_starts`. The links of
-    variable u begin at ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
+    messages of each link, for each factor whether it is idle, and costs added to each factor, of which only
+    pairs have any. The blocks of messages begin at `message_starts`. The links of variable u begin at
+    ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
     pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
     a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
     """
@@ -94,12 +94,13 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         [model.scope_starts, model.scope_starts[-1] + 2 * np.arange(1, 1 + len(new))]
     )
     arities = np.diff(scope_starts)
-    links, sizes = scopes.size, ks[pairs[:, 0]] * ks[pairs[:, 1]]
+    links = scopes.size
+    sizes = np.zeros(n_factors, dtype=np.int64)
+    sizes[pairs[:, 2]] = ks[pairs[:, 0]] * ks[pairs[:, 1]]
     blocks = [ks, ks[scopes], np.ones(n_factors, dtype=np.int64), sizes]
     block_starts = _starts(np.concatenate(blocks))
-    added_starts = np.full(n_factors, -1)
-    added_starts[pairs[:, 2]] = block_starts[n + links + n_factors : -1]
-    zeros = np.zeros(sizes[is_new].max(initial=0))  # one zero table for all new pairs
+    added_starts = np.where(sizes > 0, block_starts[n + links + n_factors : -1], -1)
+    zeros = np.zeros(sizes[model.n_factors :].max(initial=0))  # one zero table for all new pairs
     network = Network(
         block_starts=block_starts.astype(INDEX),
         message_starts=block_starts[n : n + links].astype(INDEX),
@@ -235,7 +236,7 @@ def _order(network, node, a, is_idle):
 @routine(allocates=False)
 def set_idle(network, node, a, is_idle):
     """Make a factor idle, or active."""
-    block = node.counts.shape[0] + node.stale.shape[0] + a
+    block = np.uint32(node.counts.shape[0] + node.stale.shape[0] + a)
     place = network.block_starts[block]
     if is_idle != (node.values[place] > 0.0):
         save(network, node, block)
@@ -256,7 +257,7 @@ def undo(network, node, top):
         saved = np.uint32(node.tops[0])
         a = block - n - node.stale.shape[0]
         if 0 <= a < node.free.shape[0] and node.values[begin] != node.trail[saved]:
-            _order(network, node, a, node.trail[saved] > 0.0)
+            _order(network, node, np.uint32(a), node.trail[saved] > 0.0)
         for i in range(size):
             node.values[begin + i] = node.trail[saved + i]
         if block < n:
@@ -265,7 +266,7 @@ def undo(network, node, top):
                 if node.values[begin + x] < np.inf:
                     node.alive[begin + count] = x
                     count += 1
-            set_count(network, node, block, count)
+            set_count(network, node, np.uint32(block), np.uint32(count))
     node.dirty[:] = False
     node.stale[:] = False
     node.tops[2] += 1
@@ -274,9 +275,9 @@ def undo(network, node, top):
 @routine(allocates=False)
 def restrict(network, node, u, low, high, kept):
     """Keep the states of u from `low` to `high`, or remove them."""
+    u, count = np.uint32(u), 0
     save(network, node, u)
     begin = network.block_starts[u]
-    count = 0
     for i in range(node.counts[u]):
         x = node.alive[begin + i]
         if (low <= x <= high) == kept:
@@ -284,7 +285,7 @@ def restrict(network, node, u, low, high, kept):
             count += 1
         else:
             node.values[begin + x] = np.inf
-    set_count(network, node, u, count)
+    set_count(network, node, u, np.uint32(count))
     mark(network, node, u)
 
 

@@ -119,14 +119,15 @@ def _joined(network, node, a):
             return False
     row, column = i - first, j - first
     before = row * (2 * (end - first) - row - 1) // 2 + column - row - 1
-    pair = network.slots[network.slot_starts[a] + before]
-    if pair < 0:
+    slot = network.slots[network.slot_starts[a] + before]
+    if slot < 0:
         return False
+    pair = np.uint32(slot)
     u, v = network.scopes[i], network.scopes[j]
     link = network.scope_starts[pair]
     begin = network.added_starts[pair]
     across = network.strides[link]
-    save(network, node, np.searchsorted(starts, begin))
+    save(network, node, np.uint32(node.counts.shape[0] + node.stale.shape[0] + node.free.shape[0] + pair))
     for s in range(node.counts[u]):
         x = node.alive[starts[u] + s]
         for t in range(node.counts[v]):
@@ -178,7 +179,7 @@ def _collect(network, node, u, forward, idle):
             node.stale[link] = False
             read, largest = _pull(network, node, link)
             node.work[0] += read + _PULL
-            save(network, node, node.counts.shape[0] + link)
+            save(network, node, np.uint32(node.counts.shape[0] + link))
             message = network.message_starts[link]
             for j in range(node.counts[u]):
                 x = alive[begin + j]
@@ -205,7 +206,7 @@ def _distribute(network, node, u, ahead, share, is_large):
     begin = network.block_starts[u]
     for i in range(ahead):
         link = node.targets[i]
-        save(network, node, node.counts.shape[0] + link)
+        save(network, node, np.uint32(node.counts.shape[0] + link))
         message = network.message_starts[link]
         for j in range(node.counts[u]):
             x = node.alive[begin + j]
@@ -233,7 +234,7 @@ def propagate(network, node, bound, limit, passes, progress):
         idle = negligible * n / max(counts.shape[0], node.free.shape[0])
         for step in range(n + n):
             forward = step < n
-            u = step if forward else n + n - np.uint32(1) - step
+            u = np.uint32(step if forward else n + n - 1 - step)
             if not dirty[u]:
                 continue
             begin = network.block_starts[u]
@@ -259,7 +260,7 @@ def propagate(network, node, bound, limit, passes, progress):
                 else:
                     values[begin + x] = np.inf
             if kept < counts[u]:
-                set_count(network, node, u, kept)
+                set_count(network, node, u, np.uint32(kept))
                 mark(network, node, u)
             dirty[u] = is_joined
             if kept == 1 or largest <= negligible:
