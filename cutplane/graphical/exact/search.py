@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -288,31 +289,49 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
         if u not in work.choices:
             queue.extend(work.drop(u) or work.minimise_out(u) or work.substitute(u))
     left = [u for u in range(model.n_variables) if u not in work.choices]
-    number = {u: i for i, u in enumerate(left)}
-    factors = [(tuple(number[u] for u in scope), table) for scope, table in work.factors.items()]
-    smaller = FactorGraph([work.states[u].size for u in left], factors, constant=work.constant)
+    number = np.zeros(model.n_variables, dtype=np.int64)
+    number[left] = np.arange(len(left))
+    cardinalities = np.array([work.states[u].size for u in left], dtype=np.int64)
+    arities = np.array([len(scope) for scope in work.factors], dtype=np.int64)
+    tables = list(work.factors.values())
+    given = GivenFactors(
+        starts_of(arities),
+        number[[u for scope in work.factors for u in scope]],
+        starts_of(np.array([table.size for table in tables], dtype=np.int64))[:-1],
+        np.concatenate([np.ravel(table) for table in tables] or [np.empty(0)]),
+    )
+    smaller = FactorGraph.from_arrays(cardinalities, collect(cardinalities, given, work.constant))
     return Reduction(smaller, left, work.states, work.choices)
 
 
 @dataclass(eq=False)
 class _Reducer:
+    """The tables by their variables, ascending; those with an infinite entry are in `hard`, others may be."""
+
     model: FactorGraph
-    factors: dict[Scope, Array] = field(default_factory=dict)
+    factors: dict[Scope, Array] = field(init=False)
     choices: dict[int, Choice] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model = self.model
-        self.constant = model.constant
+        self.constant, sizes = model.constant, model.cardinalities.tolist()
         self.states = [np.flatnonzero(np.isfinite(model.unary(u))) for u in range(model.n_variables)]
-        self.scopes: list[set[Scope]] = [set() for _ in self.states]
-        is_cut = [kept.size < k for kept, k in zip(self.states, model.cardinalities.tolist(), strict=True)]
-        for u, kept in enumerate(self.states):
-            self.add((u,), model.unary(u)[kept])
-        for a in range(model.n_factors):
-            scope, table = model.factor(a)
+        self.scopes: list[set[Scope]] = [{(u,)} for u in range(model.n_variables)]
+        is_cut = [kept.size < k for kept, k in zip(self.states, sizes, strict=True)]
+        self.factors = {(u,): model.unary(u)[kept] for u, kept in enumerate(self.states)}
+        self.hard: set[Scope] = set()
+        links, scopes = pairwise(model.scope_starts.tolist()), model.scopes.tolist()
+        starts, ends = model.table_starts.tolist(), (model.table_starts + model.table_sizes).tolist()
+        for (first, last), start, end in zip(links, starts, ends, strict=True):
+            scope = tuple(scopes[first:last])
+            table = model.tables[start:end].reshape([sizes[u] for u in scope])
             if any(is_cut[u] for u in scope):
                 table = table[np.ix_(*[self.states[u] for u in scope])]
-            self.add(scope, table)
+            self.factors[scope] = table
+            if table.max() == math.inf:
+                self.hard.add(scope)
+            for u in scope:
+                self.scopes[u].add(scope)
 
     def add(self, scope: Scope, table: Array) -> None:
         """Add a table, its axes in the order of `scope`."""
@@ -322,6 +341,8 @@ class _Reducer:
             self.constant += float(table)
             return
         self.factors[scope] = self.factors[scope] + table if scope in self.factors else table
+        if table.max() == math.inf:
+            self.hard.add(scope)
         for u in scope:
             self.scopes[u].add(scope)
 
@@ -367,7 +388,7 @@ class _Reducer:
     def substitute(self, u: int) -> list[int]:
         """Replace u by another variable if that determines u; return the variables to check again."""
         for scope in sorted(self.scopes[u]):
-            if len(scope) != 2:
+            if len(scope) != 2 or scope not in self.hard:
                 continue
             table = self.factors[scope] if scope[1] == u else self.factors[scope].T
             finite = np.isfinite(table)
