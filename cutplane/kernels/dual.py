@@ -21,9 +21,9 @@ large."""
 _FAR = 30.0
 """Prediction at which a smooth loss such as the logistic loss almost has its extreme slopes, because exp(-30)
 is negligible."""
-_BALANCE = 1e-14
-"""Sum of the coefficients relative to the sum of their absolute values that counts as 0, because it is the
-rounding error of a sum."""
+_BALANCE = 2.0**-53
+"""Sum of the coefficients relative to the sum of their absolute values that counts as 0, because a bound with
+an intercept is -inf if the sum is above the rounding errors of the terms."""
 
 
 @dataclass(frozen=True, eq=False)
