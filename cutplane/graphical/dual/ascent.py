@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
@@ -35,10 +34,8 @@ _PATIENCE = 5
 after a few."""
 _GUESSED = 0.03
 """Joint states of guessed clusters relative to all table entries, few because such clusters may not help."""
-_PASSES = 2
-"""Passes over pairs in a decoding, relative to a sweep, because it improves two labellings by some passes."""
 _DECODING = 4
-"""Least rounds between two decodings, because labellings after fewer rounds are nearly the same."""
+"""Rounds between two decodings, because labellings after fewer rounds are nearly the same."""
 _FAR = 0.03
 """Largest gap relative to the bound in all rules, because the energy of a poor labelling is far too high."""
 
@@ -116,18 +113,6 @@ class ClusterAscent:
                 self.reason = f"the sweeps no longer raise the bound, and {means}"
                 return
 
-    @cached_property
-    def _decoding(self) -> int:
-        """Rounds between two decodings: sweeps should visit as many entries as the decoding."""
-        model = self.model
-        degrees = np.bincount(model.scopes, minlength=model.n_variables)
-        first = model.scope_starts[np.flatnonzero(model.arities == 2)]
-        u, v = model.scopes[first], model.scopes[first + 1]
-        visits = degrees * model.cardinalities
-        decoding = int((2 * visits[u] + visits[v]).sum() + model.table_sizes.sum())
-        sweeping = _SWEEPS * int(model.table_sizes.sum())
-        return max(_DECODING, _PASSES * decoding // max(1, sweeping)) - 1
-
     def is_slow(self) -> bool:
         """Tell whether to search for clusters; after a search without clusters, the next one is later."""
         slow = self._share(_STILL) if self._is_fruitless else self._share(_WORTHWHILE, far=1.0)
@@ -153,7 +138,7 @@ class ClusterAscent:
         self._until_decoding -= 1
         if self._floor < math.inf and (self._until_decoding < 0 or self.best.labelling is None):
             self._improve(forbids=self.n_sweeps > _SWEEPS)
-            self._until_decoding = self._decoding
+            self._until_decoding = _DECODING - 1
         self.bound = max(self.bound, min(self.model.energy_lattice.rounded_up(self._floor), self.best.energy))
 
     def _tightened(self) -> str:

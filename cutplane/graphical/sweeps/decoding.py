@@ -348,42 +348,48 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     layout = make_layout(
         model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
     )
-    active, paired = np.ones((2, model.n_variables), dtype=bool)
-    room = np.empty((6, model.cardinalities.max(initial=1)))
-    costs = layout, *map(read_only, (model.strides, model.tables, model.unaries)), found, active, paired, room
+    stale, paired = np.ones((2, model.n_variables), dtype=bool)
+    given = layout, *map(read_only, (model.strides, model.tables, model.unaries))
+    state = *given, found, stale, paired, *np.empty((2, model.unaries.size))
+    degree, widest = np.diff(layout.variable_starts).max(initial=0), model.cardinalities.max(initial=1)
+    room = _least_costs(layout, given[2]), np.empty((degree, 3), dtype=np.int64), np.empty((2, widest))
     for _ in range(_PASSES):
-        if clock() > deadline or not (_single_pass(*costs) or _pair_pass(*costs)):
+        if clock() > deadline or not (_single_pass(*state) or _pair_pass(*state, *room)):
             break
     return found if model.energy(found) <= start else np.array(labelling, dtype=np.int64)
 
 
 @routine
-def _single_pass(layout, strides, tables, unaries, labelling, active, paired, room):
-    """Set each active variable, near which a state has changed, to its best state."""
+def _single_pass(layout, strides, tables, unaries, labelling, stale, paired, broken, finite):
+    """Set each variable, near which a state has changed, to its best state."""
     changed = False
-    broken, finite = room[:3], room[3:]
-    for u in range(active.size):
-        if not active[u]:
+    for u in range(stale.size):
+        if not stale[u]:
             continue
-        active[u] = False
-        costs_of_states(layout, strides, tables, unaries, labelling, u, -1, broken[0], finite[0])
-        best = labelling[u]
-        for x in range(layout.cardinalities[u]):
-            if _is_better(broken[0, x], finite[0, x], broken[0, best], finite[0, best]):
-                best = x
-        if best != labelling[u]:
-            labelling[u] = best
+        _refresh(layout, strides, tables, unaries, labelling, stale, u, broken, finite)
+        begin = layout.unary_starts[u]
+        best = begin + labelling[u]
+        for place in range(begin, layout.unary_starts[u + 1]):
+            size = abs(finite[best])
+            if _is_better(broken[place], finite[place], broken[best], finite[best], size):
+                best = place
+        if best != begin + labelling[u]:
+            labelling[u] = best - begin
             changed = True
-            _wake(layout, u, active, paired)
+            _wake(layout, u, stale, paired)
     return changed
 
 
 @routine
-def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room):
-    """Make the best joint change of each active pair, near which a state has changed."""
+def _pair_pass(
+    layout, strides, tables, unaries, labelling, stale, paired, broken, finite, least, shared, row
+):
+    """Make the best joint change of each pair, near which a state has changed.
+
+    The costs in the tables that contain both variables are read only for states that may be better, because
+    these tables cost at least the sum of their `least` costs.
+    """
     changed = False
-    broken, finite = room[:3], room[3:]
-    shared = np.empty(layout.scope_starts.size, dtype=np.int64)
     pending = paired.copy()
     for u in range(paired.size):
         paired[u] = False
@@ -394,44 +400,101 @@ def _pair_pass(layout, strides, tables, unaries, labelling, active, paired, room
         u, v = layout.scopes[first], layout.scopes[first + 1]
         if not (pending[u] or pending[v] or paired[u] or paired[v]):
             continue
-        costs_of_states(layout, strides, tables, unaries, labelling, u, v, broken[0], finite[0])
-        costs_of_states(layout, strides, tables, unaries, labelling, v, u, broken[1], finite[1])
-        n_shared = 0
-        for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
-            link = layout.variable_links[j]
-            if _is_in_factor(layout, v, layout.link_factors[link]):
-                shared[n_shared] = link
-                n_shared += 1
-        _set_costs(layout, strides, tables, labelling, shared[:n_shared], broken[2], finite[2])
-        old_u, old_v = labelling[u], labelling[v]
+        for w in (u, v):
+            if stale[w]:
+                _refresh(layout, strides, tables, unaries, labelling, stale, w, broken, finite)
+        n, lowest = _set_shared(layout, strides, labelling, u, v, least, shared)
+        of_u, of_v, old_u, old_v = layout.unary_starts[u], layout.unary_starts[v], labelling[u], labelling[v]
+        for x in range(layout.cardinalities[u]):
+            number, cost = _joint_cost(tables, shared, n, x, old_v)
+            row[0, x], row[1, x] = broken[of_u + x] - number, finite[of_u + x] - cost
         best_u, best_v = old_u, old_v
-        best_broken = broken[0, old_u] + broken[1, old_v] + broken[2, old_u]
-        best_finite = finite[0, old_u] + finite[1, old_v] + finite[2, old_u]
+        best_broken = row[0, old_u] + broken[of_v + old_v]
+        best_finite = row[1, old_u] + finite[of_v + old_v]
         for y in range(layout.cardinalities[v]):
-            labelling[v] = y
-            _set_costs(layout, strides, tables, labelling, shared[:n_shared], broken[2], finite[2])
+            number, cost = _joint_cost(tables, shared, n, old_u, y)
+            broken_v, finite_v = broken[of_v + y] - number, finite[of_v + y] - cost
             for x in range(layout.cardinalities[u]):
-                number = broken[0, x] + broken[1, y] + broken[2, x]
-                cost = finite[0, x] + finite[1, y] + finite[2, x]
-                if _is_better(number, cost, best_broken, best_finite):
-                    best_u, best_v, best_broken, best_finite = x, y, number, cost
+                number, cost = row[0, x] + broken_v, row[1, x] + finite_v
+                if number > best_broken or (number == best_broken and cost + lowest >= best_finite):
+                    continue
+                more_broken, more = _joint_cost(tables, shared, n, x, y)
+                size = abs(finite[of_u + x]) + abs(finite[of_v + y])
+                if _is_better(number + more_broken, cost + more, best_broken, best_finite, size):
+                    best_u, best_v, best_broken, best_finite = x, y, number + more_broken, cost + more
         labelling[u], labelling[v] = best_u, best_v
-        if best_u != old_u or best_v != old_v:
+        if best_u != old_u:
             changed = True
-            _wake(layout, u, active, paired)
-            _wake(layout, v, active, paired)
+            _wake(layout, u, stale, paired)
+        if best_v != old_v:
+            changed = True
+            _wake(layout, v, stale, paired)
     return changed
 
 
 @routine
-def _is_better(broken, finite, best_broken, best_finite):
-    if broken != best_broken:
-        return broken < best_broken
-    return finite < best_finite - _TOLERANCE * (1.0 + abs(best_finite))
+def _set_shared(layout, strides, labelling, u, v, least, shared):
+    """Set the place and two strides of each table with u and v; return their number and least sum."""
+    n, lowest = 0, 0.0
+    for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
+        link = layout.variable_links[j]
+        a = layout.link_factors[link]
+        place, other = layout.table_starts[a], -1
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            if layout.scopes[i] == v:
+                other = i
+            elif i != link:
+                place += labelling[layout.scopes[i]] * strides[i]
+        if other >= 0:
+            shared[n, 0], shared[n, 1], shared[n, 2] = place, strides[link], strides[other]
+            lowest += least[a]
+            n += 1
+    return n, lowest
 
 
 @routine
-def _wake(layout, u, active, paired):
+def _least_costs(layout, tables):
+    """Return the least cost of each factor, where infinite costs count as zero."""
+    least = np.full(layout.table_starts.size, np.inf)
+    for a in range(least.size):
+        size = 1
+        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
+            size *= layout.message_starts[i + 1] - layout.message_starts[i]
+        for place in range(layout.table_starts[a], layout.table_starts[a] + size):
+            least[a] = min(least[a], 0.0 if tables[place] == np.inf else tables[place])
+    return least
+
+
+@routine
+def _joint_cost(tables, shared, n, x, y):
+    """Return the cost of two states in n shared tables: infinite terms, and the sum of the others."""
+    broken, finite = 0.0, 0.0
+    for i in range(n):
+        cost = tables[shared[i, 0] + x * shared[i, 1] + y * shared[i, 2]]
+        if cost == np.inf:
+            broken += 1.0
+        else:
+            finite += cost
+    return broken, finite
+
+
+@routine
+def _refresh(layout, strides, tables, unaries, labelling, stale, u, broken, finite):
+    """Compute the costs of the states of u again."""
+    begin, end = layout.unary_starts[u], layout.unary_starts[u + 1]
+    costs_of_states(layout, strides, tables, unaries, labelling, u, broken[begin:end], finite[begin:end])
+    stale[u] = False
+
+
+@routine
+def _is_better(broken, finite, best_broken, best_finite, size):
+    if broken != best_broken:
+        return broken < best_broken
+    return finite < best_finite - _TOLERANCE * (1.0 + size)
+
+
+@routine
+def _wake(layout, u, stale, paired):
     """Mark the variables whose best state may have changed because the state of u did."""
     paired[u] = True
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
@@ -440,37 +503,19 @@ def _wake(layout, u, active, paired):
             v = layout.scopes[i]
             paired[v] = True
             if v != u:
-                active[v] = True
+                stale[v] = True
 
 
 @routine
-def costs_of_states(layout, strides, tables, unaries, labelling, u, other, broken, finite):
-    """Set the cost of each state of u given the states of the others, without the factors of `other`."""
+def costs_of_states(layout, strides, tables, unaries, labelling, u, broken, finite):
+    """Set the cost of each state of u given the states of the others."""
     begin = layout.unary_starts[u]
     for x in range(layout.cardinalities[u]):
         cost = unaries[begin + x]
         broken[x] = cost == np.inf
         finite[x] = 0.0 if cost == np.inf else cost
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
-        link = layout.variable_links[j]
-        if other < 0 or not _is_in_factor(layout, other, layout.link_factors[link]):
-            _add_costs(layout, strides, tables, labelling, link, broken, finite)
-
-
-@routine
-def _set_costs(layout, strides, tables, labelling, links, broken, finite):
-    """Set the cost of each state of a variable in the factors of these links, given the other states."""
-    broken[:], finite[:] = 0.0, 0.0
-    for link in links:
-        _add_costs(layout, strides, tables, labelling, link, broken, finite)
-
-
-@routine
-def _is_in_factor(layout, u, a):
-    for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
-        if layout.scopes[i] == u:
-            return True
-    return False
+        _add_costs(layout, strides, tables, labelling, layout.variable_links[j], broken, finite)
 
 
 @routine

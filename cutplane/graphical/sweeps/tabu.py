@@ -146,9 +146,7 @@ def _set_costs(layout, strides, tables, unaries, labelling, broken, finite):
     """Set the costs of each state of each variable given the states of the others."""
     for u in range(labelling.shape[0]):
         begin, end = layout.unary_starts[u], layout.unary_starts[u + 1]
-        costs_of_states(
-            layout, strides, tables, unaries, labelling, u, -1, broken[begin:end], finite[begin:end]
-        )
+        costs_of_states(layout, strides, tables, unaries, labelling, u, broken[begin:end], finite[begin:end])
 
 
 @routine
