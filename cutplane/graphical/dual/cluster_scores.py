@@ -11,9 +11,12 @@ import numpy as np
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
+from cutplane.runtime.threads import run_chunks
 
 _WORK = 2e7
 """Sum of k^3 for k states between two checks of the clock, because this takes about 0.01 s."""
+_SETS = 64
+"""Sets in a chunk of a thread, because scoring so many takes some milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +99,14 @@ def guaranteed_increases(
     """
     out = np.zeros(len(cycles))
     chunk = max(1, int(_WORK / max(1, costs.cardinalities.max(initial=1)) ** 3))
-    for begin in range(0, len(cycles), chunk):
-        if is_late():
-            break
-        out[begin : begin + chunk] = score_cycles(
-            cycles.starts[begin : begin + chunk + 1], cycles.variables, *costs.graph, *costs.arrays
-        )
+    arrays = *costs.graph, *costs.arrays
+
+    def score(begin: int) -> None:
+        if not is_late():
+            starts = cycles.starts[begin : begin + chunk + 1]
+            out[begin : begin + chunk] = score_cycles(starts, cycles.variables, *arrays)
+
+    run_chunks(score, range(0, len(cycles), chunk))
     return out
 
 
@@ -110,13 +115,14 @@ def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
 
     It is the least sum of all unaries and pairs inside, minus the sum of their minima.
     """
-    sizes = [len(scope) for scope in sets]
-    return score_sets(
-        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
-        np.array([u for scope in sets for u in scope], dtype=np.int64),
-        *costs.graph,
-        *costs.arrays,
+    starts = np.cumsum([0, *map(len, sets)])
+    variables = np.array([u for scope in sets for u in scope], dtype=np.int64)
+    arrays = *costs.graph, *costs.arrays
+    parts = run_chunks(
+        lambda begin: score_sets(starts[begin : begin + _SETS + 1], variables, *arrays),
+        range(0, len(sets), _SETS),
     )
+    return np.concatenate([np.empty(0), *parts])
 
 
 @routine(fastmath=NUMBERS)
