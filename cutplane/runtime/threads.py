@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -93,8 +94,8 @@ def run_chunks(function: Callable[[Chunk], Answer], chunks: Iterable[Chunk]) -> 
 
     The function should release the interpreter lock most of the time. Nested calls of `run_chunks` wake no
     further threads. A chunk should take more than 50 microseconds, because waking a thread takes as long.
-    After an error in a call no further chunk begins, and `OutOfTime` is raised if the deadline passes between
-    two chunks of the calling thread.
+    The context variables of the caller apply in all threads. After an error in a call no further chunk
+    begins, and `OutOfTime` is raised if the deadline passes between two chunks.
     """
     chunks = list(chunks)
     wanted = min(get_threads(), len(chunks)) - 1
@@ -131,6 +132,7 @@ class _Call:
         self.helpers = 0
         self.finished = threading.Lock()
         self.finished.acquire()
+        self.context = copy_context()  # the deadline, for example
 
     def work(self) -> None:
         """Compute chunks until there are no more."""
@@ -151,7 +153,7 @@ class _Call:
             if not self.open:
                 return
             self.helpers += 1
-        self.work()
+        self.context.copy().run(self.work)
         with self.lock:
             self.helpers -= 1
             if not self.open and not self.helpers:

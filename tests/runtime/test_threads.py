@@ -11,6 +11,7 @@ import pytest
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.runtime import threads
+from cutplane.runtime.deadline import limited_to, seconds_left
 from cutplane.runtime.threads import get_threads, run_chunks, set_threads
 
 
@@ -218,3 +219,9 @@ def test_set_threads_refuses(wrong):
 def test_integers_of_numpy_are_integers():
     set_threads(np.int64(2))
     assert get_threads() == 2 and type(get_threads()) is int
+
+
+def test_all_threads_have_the_deadline_of_the_caller():
+    meet = meeting(4)
+    with limited_to(60.0):
+        assert max(run_chunks(lambda chunk: meet() and seconds_left(), range(4))) <= 60.0
