@@ -98,7 +98,8 @@ class GraphicalModel(FactorGraph):
             message passing. "auto": elimination if small tables suffice; otherwise a local search and message
             passing, and then branch and bound, cutting planes and local search in turns, which share bounds
             and labellings. The result at a time limit may differ from run to run, because turns are measured
-            in seconds.
+            in seconds. Branch and bound runs on `get_threads` threads; with more than one, its number of
+            nodes, and which labelling of the least energy it finds, may differ from run to run.
         tighten : bool, default True
             Whether to tighten the local polytope, by cycle inequalities and clusters, and with "auto" to
             close the remaining gap by branch and bound.

@@ -66,8 +66,10 @@ def get_threads() -> int:
 def set_threads(n: int) -> None:
     """Set the number of threads on which a pass over the data runs, for the whole process.
 
-    Results do not depend on it, not even in the last bit. Set it to 1 in each process if several processes
-    share the cores.
+    Results of passes do not depend on it, not even in the last bit. A branch and bound search by
+    `GraphicalModel.map` visits other nodes, so that it may return another labelling of the same least energy
+    and, if it is stopped early, another labelling and bound; both are valid for any number of threads. Set
+    the number to 1 in each process if several processes share the cores.
 
     Parameters
     ----------

@@ -25,8 +25,18 @@ from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.graphical.trees import solve_forest
 from cutplane.runtime.clock import clock
+from cutplane.runtime.threads import get_threads, set_threads
 
 HARD = [0.0, 0.1, 0.3, 0.6]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """The nodes of a search by several threads differ from run to run."""
+    before = get_threads()
+    set_threads(1)
+    yield
+    set_threads(before)
 
 
 def random_forest(rng, n=8, hard=0.0):
@@ -533,7 +543,7 @@ def test_many_states_are_halved(seed):
     best, tree, halved = Incumbent(model), Branching(model), 0
     while not tree.finished:
         tree.run(best, max_nodes=tree.nodes + 1)
-        path = tree._tree.path[: tree._tree.at[branching._DEPTH]]
+        path = tree._dives[0].tree.path[: tree._dives[0].tree.at[branching._DEPTH]]
         halved += (path[:, 1] < path[:, 2]).any()
     assert best.energy == pytest.approx(model.brute_force()[1])
     assert halved
@@ -547,9 +557,9 @@ def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
     model = GraphicalModel(np.full(8, 3), tables)
     tree, best = Branching(model), Incumbent(model)
     best.offer(model.brute_force()[0])  # so that the search finds none
-    tree._tree.best[:] = state
+    tree._best[:] = state
     tree.run(best, max_nodes=1)
-    fixed = tree._tree.path[: tree._tree.at[branching._DEPTH]]
+    fixed = tree._dives[0].tree.path[: tree._dives[0].tree.at[branching._DEPTH]]
     assert len(fixed) and (fixed == [[u, state, state, 1] for u in fixed[:, 0]]).all()
 
 
@@ -565,10 +575,10 @@ def test_a_branch_fixes_the_variable_of_the_last_dead_end(seed):
     dead_ends = 0
     while not tree.finished:
         tree.run(best, max_nodes=tree.nodes + 1)
-        last, depth = tree._tree.at[[branching._CONFLICT, branching._DEPTH]]
-        if depth and tree._tree.path[depth - 1, 3] and last >= 0:
-            assert tree._tree.path[depth - 1, 0] == last or tree._node.counts[last] == 1
-            dead_ends += tree._tree.path[depth - 1, 0] == last
+        last, depth = tree._dives[0].tree.at[[branching._CONFLICT, branching._DEPTH]]
+        if depth and tree._dives[0].tree.path[depth - 1, 3] and last >= 0:
+            assert tree._dives[0].tree.path[depth - 1, 0] == last or tree._dives[0].node.counts[last] == 1
+            dead_ends += tree._dives[0].tree.path[depth - 1, 0] == last
     assert dead_ends
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from itertools import count
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cutplane.graphical.exact.clique_tree import least_labelling
 from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods
-from cutplane.graphical.exact.search_node import restrict, root, undo
+from cutplane.graphical.exact.search_node import Node, follow, restrict, root, undo
 from cutplane.graphical.exact.search_passes import branching_variable, cheapest, energy_of, propagate
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
 from cutplane.runtime.compiling import routine
+from cutplane.runtime.threads import get_threads, run_chunks
 
 _PASSES = 2
 """Passes over the variables at a node, because the nodes below it continue from its costs."""
@@ -26,7 +29,9 @@ _PROGRESS = 0.3
 _NARROW = 18.0
 """log2 of the largest table of an elimination, because larger ones do not fit into the cache."""
 _TOTAL = 2.0**27
-"""Entries of all tables of an elimination, because they take a gigabyte."""
+"""Entries of all tables of the eliminations at a time, because they take a gigabyte."""
+_MOST_ENTRIES = 2**27
+"""Entries of the nodes of all dives, because they take a gigabyte."""
 _REACH = 10.0
 """log2 of the excess above which a table does not guide branching, because it shrinks too slowly."""
 _HOPELESS = 60.0
@@ -97,6 +102,61 @@ class Cliques(NamedTuple):
     limits: Array
 
 
+class Dive:
+    """A depth-first search from a waiting node. All arrays belong to it, because several dives run at once.
+
+    `root_bound` is the bound of the root below `root_limit`, after `root_passes` passes.
+    """
+
+    def __init__(self, model: FactorGraph, node: Node) -> None:
+        most = model.unaries.size + 1
+        self.node = node
+        self.tree = Tree(
+            path=np.empty((most, 4), dtype=np.int64),
+            open=np.empty((most, 5), dtype=np.int64),
+            open_bounds=np.empty((most, 2)),
+            at=np.array([0, 0, 0, 0, -1, 0, 0, 0, -1]),
+            bounds=np.array([model.constant, model.constant, 0.0, 0.0, 0.0, model.constant, np.inf, 1.0]),
+            labelling=np.zeros(model.n_variables, dtype=np.int64),
+            best=np.full(model.n_variables, -1),
+            usefulness=np.zeros(model.n_variables),
+        )
+        self.root_bound, self.root_limit, self.root_passes = model.constant, np.nan, 0
+        self.is_active = self.is_closed = False
+        self.per_node = _SLICE
+
+    def lower_bound(self) -> float:
+        """Return a lower bound of the energies below its open nodes; inf if there is none."""
+        if not self.is_active:
+            return np.inf
+        tree = self.tree
+        return min(tree.bounds[_EXPECTED], tree.open_bounds[: tree.at[_OPEN], 1].min(initial=np.inf))
+
+    @property
+    def open_share(self) -> float:
+        """The sum of 1 / 2^depth over the open nodes, of which the present one may be done in part."""
+        if not self.is_active:
+            return 0.0
+        at, bounds, done = self.tree.at, self.tree.bounds, float(self.is_closed)
+        n_open, depth = at[_OPEN], at[_DEPTH]
+        if at[_MARK] >= 0:
+            n_open, depth = at[_MARK], at[_MARK_DEPTH]
+            searched = (self.node.work[0] - bounds[_MARK_BEGUN]) / (bounds[_MARK_WORK] - bounds[_MARK_BEGUN])
+            done = min(searched * bounds[_PATIENCE] / (1.0 + bounds[_PATIENCE]), 1.0)
+        return float((1.0 - done) * 0.5**depth + (0.5 ** (self.tree.open[:n_open, 1] + 1)).sum())
+
+    def make_room(self) -> None:
+        """Enlarge the trail for all blocks twice, because a node and the decision of its child save them."""
+        node = self.node
+        values, blocks = 2 * node.values.size, 2 * node.stamps.size
+        if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
+            more = np.empty(node.trail_blocks.size + blocks, dtype=np.int64)
+            self.node = node._replace(
+                trail=np.concatenate([node.trail, np.empty(node.trail.size + values)]),
+                trail_blocks=np.concatenate([node.trail_blocks, more]),
+            )
+
+
 class Branching:
     """A tree search, which can be stopped at any node and continued.
 
@@ -107,6 +167,10 @@ class Branching:
     elimination would take, and only then eliminated, so that the time is at most twice the shorter of the
     two. The search gets less time if the last searches did not suffice.
 
+    `get_threads` dives run at once, and share the waiting nodes and the limit. If there are no waiting nodes
+    for some of them, the open nodes of the others become waiting nodes. With several threads, the nodes
+    depend on the speed of the threads.
+
     All unary costs and tables of the model are >= 0, so that its constant is a lower bound.
     """
 
@@ -114,30 +178,21 @@ class Branching:
         self.model = model
         self.finished = False
         self._deadline = deadline
-        self._network, self._node = root(model)
-        self._cliques, self._order = _elimination(model, self._node.counts, deadline)
-        most = model.unaries.size + 1
-        self._tree = Tree(
-            path=np.empty((most, 4), dtype=np.int64),
-            open=np.empty((most, 5), dtype=np.int64),
-            open_bounds=np.empty((most, 2)),
-            at=np.array([0, 0, 0, 0, -1, 0, 0, 0, -1]),
-            bounds=np.array([model.constant, model.constant, 0.0, 0.0, 0.0, model.constant, np.inf, 1.0]),
-            labelling=np.zeros(model.n_variables, dtype=np.int64),
-            best=np.full(model.n_variables, -1),
-            usefulness=np.zeros(model.n_variables),
-        )
+        self._network, node = root(model)
+        n_dives = int(max(1, min(get_threads(), _MOST_ENTRIES // max(1, node.trail.size))))
+        self._cliques, self._order = _elimination(model, node.counts, deadline, n_dives)
+        self._dives = [Dive(model, Node(*map(np.copy, node))) for _ in range(n_dives - 1)]
+        self._dives.insert(0, Dive(model, node))
+        self._best = self._dives[0].tree.best.copy()
         self._waiting = [(float(model.constant), 0, 0, np.empty((0, 4), dtype=np.int64))]
         self._waiting_share = 1.0
         self._numbers = count(1)
-        self._root_bound, self._root_limit, self._root_passes = model.constant, np.nan, 0
-        self._is_diving = self._is_closed = False
-        self._per_node = _SLICE
+        self._lock, self._lacks_nodes = Lock(), False
 
     @property
     def nodes(self) -> int:
         """Number of nodes so far."""
-        return int(self._tree.at[_NODES])
+        return sum(int(dive.tree.at[_NODES]) for dive in self._dives)
 
     @property
     def additions(self) -> int:
@@ -147,37 +202,52 @@ class Branching:
         and every link shifts a cost to the variable and another one back, by an addition to the cost and one
         to the message.
         """
-        passes = self._root_passes + _PASSES * (int(self._tree.at[_DEEPEST]) + 2)
+        passes = max(d.root_passes + _PASSES * (int(d.tree.at[_DEEPEST]) + 2) for d in self._dives)
         n_links = self._network.scopes.size
         return 2 * passes * (2 * self.model.n_variables + 4 * n_links) + 2 * n_links
 
     def run(self, incumbent: Incumbent, deadline: float = np.inf, max_nodes: float = np.inf) -> None:
-        """Search until the tree is exhausted, the deadline has passed, or `nodes` is `max_nodes`."""
+        """Search until the tree is exhausted, the deadline has passed, or `nodes` is at least `max_nodes`."""
         while not self.finished and self.nodes < max_nodes and clock() <= deadline:
-            if not self._is_diving and not self._descend(incumbent.limit):
-                self.finished = True
+            self._lacks_nodes = False
+            run_chunks(partial(self._work, incumbent, deadline, max_nodes), self._dives)
+            if self._lacks_nodes:
+                for dive in self._dives:
+                    self._share(dive)
+            self.finished = not self._waiting and not any(dive.is_active for dive in self._dives)
+
+    def _work(self, incumbent: Incumbent, deadline: float, max_nodes: float, dive: Dive) -> None:
+        """Run dives one after the other, until some thread has no node."""
+        tree = dive.tree
+        while self.nodes < max_nodes and clock() <= deadline:
+            if not dive.is_active and not self._descend(dive, incumbent.limit):
+                self._lacks_nodes = True
                 return
-            before, began = self.nodes, clock()
-            most = min(before + max(1, int(_SLICE / self._per_node)), max_nodes)
-            answer = self._dive(incumbent.limit, int(most))
-            self._per_node = (clock() - began + 1e-7) / max(1, self.nodes - before)
+            before, began = int(tree.at[_NODES]), clock()
+            most = max(1, int(min(_SLICE, deadline - began) / dive.per_node))
+            answer = self._slice(dive, incumbent.limit, before + int(min(most, max_nodes - self.nodes)))
+            dive.per_node = (clock() - began + 1e-7) / max(1, int(tree.at[_NODES]) - before)
             if answer == _FOUND:
-                incumbent.offer(self._tree.labelling)
+                with self._lock:
+                    incumbent.offer(tree.labelling)
+                    self._best = tree.labelling.copy()
             elif answer == _NARROW_ENOUGH:
-                self._eliminate(incumbent)
+                self._eliminate(dive, incumbent)
             elif answer == _FULL:
-                self._make_room()
+                dive.make_room()
             elif answer == _ENDED:
-                self._end_dive()
+                self._share(dive)
+                dive.is_active = False
+            if self._lacks_nodes:
+                return
 
     def lower_bound(self) -> float:
         """Return a lower bound of the energies of all labellings not excluded yet; inf if none remains."""
         if self.finished:
             return np.inf
-        bounds = [self._waiting[0][0]] if self._waiting else []
-        if self._is_diving:
-            bounds += [self._tree.bounds[_EXPECTED], *self._tree.open_bounds[: self._tree.at[_OPEN], 1]]
-        return float(max(self._root_bound, min(bounds, default=np.inf)))
+        bounds = [dive.lower_bound() for dive in self._dives]
+        least = min(bounds + [node[0] for node in self._waiting[:1]])
+        return float(max(least, *(dive.root_bound for dive in self._dives)))
 
     @property
     def open_share(self) -> float:
@@ -188,96 +258,78 @@ class Branching:
         """
         if self.finished:
             return 0.0
-        at, bounds, done = self._tree.at, self._tree.bounds, float(self._is_closed)
-        n_open, depth = at[_OPEN], at[_DEPTH]
-        if at[_MARK] >= 0:
-            n_open, depth = at[_MARK], at[_MARK_DEPTH]
-            searched = (self._node.work[0] - bounds[_MARK_BEGUN]) / (bounds[_MARK_WORK] - bounds[_MARK_BEGUN])
-            done = min(searched * bounds[_PATIENCE] / (1.0 + bounds[_PATIENCE]), 1.0)
-        share = self._waiting_share
-        if self._is_diving:
-            share += (1.0 - done) * 0.5**depth + float((0.5 ** (self._tree.open[:n_open, 1] + 1)).sum())
-        return min(share, 1.0)
+        return min(self._waiting_share + sum(dive.open_share for dive in self._dives), 1.0)
 
-    def _dive(self, limit: float, max_nodes: int) -> int:
-        is_closed, self._is_closed = self._is_closed, False
-        return _dive(
-            self._network,
-            self._node,
-            self._tree,
-            self._cliques,
-            is_closed,
-            limit,
-            max_nodes,
-            np.inf if len(self._waiting) * max(1, self._tree.at[_DEPTH]) > _MOST_WAITING else _DIVE,
-        )
+    def _slice(self, dive: Dive, limit: float, max_nodes: int) -> int:
+        tree, is_closed = dive.tree, dive.is_closed
+        tree.best[:] = self._best
+        dive.is_closed = False
+        least = np.inf if len(self._waiting) * max(1, tree.at[_DEPTH]) > _MOST_WAITING else _DIVE
+        return _dive(self._network, dive.node, tree, self._cliques, is_closed, limit, max_nodes, least)
 
-    def _end_dive(self) -> None:
-        """Turn the open nodes of a dive into waiting nodes."""
-        tree = self._tree
-        for i in range(tree.at[_OPEN]):
+    def _share(self, dive: Dive) -> None:
+        """Turn the open nodes of a dive into waiting nodes, except below a node that may be eliminated."""
+        tree, at = dive.tree, dive.tree.at
+        n = int(at[_MARK] if at[_MARK] >= 0 else at[_OPEN])
+        for i in range(n):
             _, depth, *removed = tree.open[i]
             decisions = np.concatenate([tree.path[:depth], [[*removed, 0]]])
-            waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
-            heapq.heappush(self._waiting, waiting)
-            self._waiting_share += 0.5 ** len(decisions)
-        self._is_diving = False
+            with self._lock:
+                waiting = (float(tree.open_bounds[i, 1]), -int(depth), next(self._numbers), decisions)
+                heapq.heappush(self._waiting, waiting)
+                self._waiting_share += 0.5 ** len(decisions)
+        at[_OPEN] -= n
+        at[_MARK] = min(at[_MARK], 0)
+        for array in (tree.open, tree.open_bounds):
+            array[: at[_OPEN]] = array[n : n + at[_OPEN]]
 
-    def _descend(self, limit: float) -> bool:
+    def _descend(self, dive: Dive, limit: float) -> bool:
         """Go to the waiting node of the least bound; return whether there is one below the limit."""
-        tree = self._tree
-        undo(self._network, self._node, 0)
-        self._make_room()
-        node = self._node
-        if limit != self._root_limit:
+        tree = dive.tree
+        undo(self._network, dive.node, 0)
+        dive.make_room()
+        node = dive.node
+        if limit != dive.root_limit:
             node.dirty[:] = True
-            node.stale[:] |= np.isnan(self._root_limit)
-            self._root_bound = propagate(
-                self._network, node, self._root_bound, limit, _ROOT_PASSES, _PROGRESS
-            )
-            self._root_limit, self._root_passes = limit, self._root_passes + _ROOT_PASSES
+            node.stale[:] |= np.isnan(dive.root_limit)
+            dive.root_bound = propagate(self._network, node, dive.root_bound, limit, _ROOT_PASSES, _PROGRESS)
+            dive.root_limit, dive.root_passes = limit, dive.root_passes + _ROOT_PASSES
             node.tops[:2] = 0
             node.tops[2] += 1
-        if not self._waiting or max(self._waiting[0][0], self._root_bound) >= limit:
-            return False
-        bound, _, _, decisions = heapq.heappop(self._waiting)
-        self._waiting_share -= 0.5 ** len(decisions)
-        for u, low, high, kept in decisions.tolist():
-            restrict(self._network, node, u, low, high, kept == 1)
+        with self._lock:
+            if self._waiting and max(self._waiting[0][0], dive.root_bound) >= limit:
+                self._waiting.clear()
+                self._waiting_share = 0.0
+            if not self._waiting:
+                return False
+            bound, _, _, decisions = heapq.heappop(self._waiting)
+            self._waiting_share -= 0.5 ** len(decisions)
+        follow(self._network, node, decisions)
         tree.path[: len(decisions)] = decisions
         tree.at[[_OPEN, _DEPTH, _BEGAN, _MARK]] = 0, len(decisions), tree.at[_NODES], -1
-        tree.bounds[_HERE] = propagate(self._network, node, self._root_bound, limit, _PASSES, _PROGRESS)
+        tree.bounds[_HERE] = propagate(self._network, node, dive.root_bound, limit, _PASSES, _PROGRESS)
         tree.bounds[_EXPECTED] = max(bound, tree.bounds[_HERE])
-        self._is_closed = bool(tree.bounds[_HERE] >= limit)
-        self._is_diving = True
+        dive.is_closed = bool(tree.bounds[_HERE] >= limit)
+        dive.is_active = True
         return True
 
-    def _eliminate(self, incumbent: Incumbent) -> None:
+    def _eliminate(self, dive: Dive, incumbent: Incumbent) -> None:
         """Solve the present node."""
-        starts, node = self.model.unary_starts, self._node
+        starts, node = self.model.unary_starts, dive.node
         states = [node.alive[starts[u] : starts[u] + n] for u, n in enumerate(node.counts)]
-        self._tree.bounds[_EXPECTED] = self._tree.bounds[_HERE]
+        dive.tree.bounds[_EXPECTED] = dive.tree.bounds[_HERE]
         try:
             labelling = least_labelling(self.model, states, self._order, self._deadline)
         except TimeoutError:
             return
-        self._is_closed = True
-        if labelling is not None:
+        dive.is_closed = True
+        with self._lock:
             incumbent.offer(labelling)
 
-    def _make_room(self) -> None:
-        """Enlarge the trail for all blocks twice, because a node and the decision of its child save them."""
-        node = self._node
-        values, blocks = 2 * node.values.size, 2 * node.stamps.size
-        if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
-            more = np.empty(node.trail_blocks.size + blocks, dtype=np.int64)
-            self._node = node._replace(
-                trail=np.concatenate([node.trail, np.empty(node.trail.size + values)]),
-                trail_blocks=np.concatenate([node.trail_blocks, more]),
-            )
 
-
-def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cliques, list[int]]:
+def _elimination(
+    model: FactorGraph, counts: Array, deadline: float, at_once: int
+) -> tuple[Cliques, list[int]]:
     """Return the tables and the order of all nodes; without a useful order, a table of all variables."""
     starts = model.scope_starts
     scopes = (
@@ -288,7 +340,7 @@ def _elimination(model: FactorGraph, counts: Array, deadline: float) -> tuple[Cl
     cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))] if order else []
     sizes = [len(clique) for clique in cliques]
     members = np.array([u for clique in cliques for u in clique], dtype=np.int64)
-    limits = np.array([2.0**_NARROW, _TOTAL, _ENTRY, _OVERHEAD])
+    limits = np.array([2.0**_NARROW, _TOTAL / at_once, _ENTRY, _OVERHEAD])
     return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members, limits), order
 
 
@@ -318,8 +370,6 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, least):
                 energy = energy_of(network, bounds[_CONSTANT], tree.labelling)
                 if energy < limit and energy < bounds[_LEAST]:
                     bounds[_LEAST] = energy
-                    for u in range(tree.best.shape[0]):
-                        tree.best[u] = tree.labelling[u]
                     return _FOUND
                 at[_NODES] += 1
                 if not is_leaf:

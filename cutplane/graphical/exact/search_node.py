@@ -290,6 +290,13 @@ def restrict(network, node, u, low, high, kept):
 
 
 @routine(allocates=False)
+def follow(network, node, decisions):
+    """Make decisions, one in each row: a variable, its states from low to high, and whether to keep them."""
+    for i in range(decisions.shape[0]):
+        restrict(network, node, decisions[i, 0], decisions[i, 1], decisions[i, 2], decisions[i, 3] == 1)
+
+
+@routine(allocates=False)
 def mark(network, node, u):
     """Mark u and its neighbours for another visit, and their links for another pull."""
     node.dirty[u] = True
