@@ -8,7 +8,6 @@ from dataclasses import fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +15,7 @@ from scipy import sparse
 from cutplane.engine.history import History, Record
 from cutplane.exceptions import InvalidInputError
 from cutplane.pieces.answers import name_of
+from cutplane.pieces.text import written_whole
 from cutplane.pieces.validation import Array
 from cutplane.proof.certificate import Certificate
 from cutplane.result import BaseResult, Result
@@ -113,13 +113,8 @@ def _outline(value: Any) -> str:
 def _write(path: str | Path, header: dict[str, Any], **arrays: Any) -> Path:
     """Write a file as a whole or not at all."""
     path = _ending(path)
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
-    try:
-        with temporary.open("xb") as file:
-            np.savez(file, header=np.array(json.dumps(header)), **arrays)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
     return path
 
 

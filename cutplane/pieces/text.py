@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from cutplane.exceptions import InvalidInputError
 
@@ -78,16 +81,36 @@ def read_text(path_or_file: PathOrFile, errors: str = "strict") -> tuple[str, st
 def write_text(parts: Iterable[str], path_or_file: PathOrFile) -> None:
     """Write parts of a text to a path, compressed if it ends with ``.gz``, or to a file for text or bytes."""
     if isinstance(path_or_file, str | os.PathLike):
-        is_zipped = os.fspath(path_or_file).endswith(".gz")
-        with gzip.open(path_or_file, "wb") if is_zipped else open(path_or_file, "wb") as file:
-            for part in parts:
-                file.write(part.encode())
+        name = os.fspath(path_or_file)
+        with written_whole(name) as raw:
+            with gzip.GzipFile(name, "wb", fileobj=raw) if name.endswith(".gz") else nullcontext(raw) as file:
+                for part in parts:
+                    file.write(part.encode())
         return
     for part in parts:
         try:
             path_or_file.write(part)
         except TypeError:
             path_or_file.write(part.encode())
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name when all is written, because a full disk would leave a part of it.
+
+    A device or a pipe is written directly.
+    """
+    path = Path(os.path.realpath(path))
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    try:
+        with path.open("wb") if path.exists() and not path.is_file() else part.open("xb") as file:
+            yield file
+        if part.exists():
+            if path.exists():
+                shutil.copymode(path, part)
+            part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _decoded(name: str, data: bytes, encoding: str, errors: str = "strict") -> str:
