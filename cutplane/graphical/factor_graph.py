@@ -308,9 +308,18 @@ class FactorGraph:
         if not isinstance(evidence, Mapping):
             raise InvalidInputError(f"evidence must be a dict {{variable: state}}, got {evidence!r}.")
         unaries = self.unaries.copy()
-        for variable, state in evidence.items():
-            u = self._observed(variable, state)
+        for u, state in evidence.items():
+            if not _is_integer(u) or not 0 <= u < self.n_variables:
+                raise InvalidInputError(
+                    f"The evidence {{{u!r}: {state!r}}} names the variable {u!r}; it must be an integer from "
+                    f"0 to {self.n_variables - 1}."
+                )
             costs = unaries[self.unary_starts[u] : self.unary_starts[u + 1]]
+            if not _is_integer(state) or not 0 <= state < costs.size:
+                raise InvalidInputError(
+                    f"The evidence says that variable {u} has the state {state!r}; it must be an integer "
+                    f"from 0 to {costs.size - 1}."
+                )
             costs[np.arange(costs.size) != state] = np.inf
         return self.with_unaries(unaries)
 
@@ -377,7 +386,7 @@ class FactorGraph:
     @property
     def rounded_off(self) -> float:
         """An upper bound of the rounded-off parts of sums, in the energy of any labelling."""
-        return float(np.abs(self._rest.constant).sum() + np.abs(self._rest.values).sum())
+        return abs(math.fsum(self._rest.constant)) + float(np.abs(self._rest.values).sum())
 
     def brute_force(self, max_labellings: int = 2**20) -> tuple[Array, float]:
         """Return a labelling of least energy, and its energy, by enumerating all labellings.
@@ -424,20 +433,6 @@ class FactorGraph:
                 f"{array[row, u]}."
             )
         return array.astype(np.int64, copy=False)
-
-    def _observed(self, variable: Any, state: Any) -> int:
-        """Return the variable of an observation; raise `InvalidInputError` if it names no state."""
-        if not _is_integer(variable) or not 0 <= variable < self.n_variables:
-            raise InvalidInputError(
-                f"The evidence {{{variable!r}: {state!r}}} names the variable {variable!r}; it must be an "
-                f"integer from 0 to {self.n_variables - 1}."
-            )
-        if not _is_integer(state) or not 0 <= state < self.cardinalities[variable]:
-            raise InvalidInputError(
-                f"The evidence says that variable {variable} has the state {state!r}; it must be an integer "
-                f"from 0 to {self.cardinalities[variable] - 1}."
-            )
-        return int(variable)
 
     def _check_variable(self, u: int) -> None:
         if not 0 <= u < self.n_variables:

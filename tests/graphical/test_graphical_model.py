@@ -345,8 +345,10 @@ def test_other_costs_give_the_energies_of_a_new_model(seed):
 
 
 def test_parts_rounded_off_belong_to_the_old_costs():
-    model = GraphicalModel([2], [((0,), [1.0, 0.0]), ((0,), [1e-20, 0.0]), ((), 1.0), ((), 1e-20)])
-    assert model.rounded_off > 0.0
+    model = GraphicalModel(
+        [2], [((0,), [1.0, 0.0]), ((0,), [1e-20, 0.0]), ((), 1.0), ((), 1e-20), ((), -0.5)]
+    )
+    assert 0.0 < model.rounded_off < 1e-15  # also of constants that cancel
     assert model.with_costs([3.0, 4.0]).rounded_off > 0.0  # of the constant
     assert model.with_costs([3.0, 4.0], constant=0.0).rounded_off == 0.0
     assert model.with_costs([3.0, 4.0], constant=0.0).energy([0]) == 3.0
