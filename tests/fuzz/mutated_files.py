@@ -451,16 +451,13 @@ def slow_cfn(text: str) -> Energy:
             demand(isinstance(fields["defaultcost"], str) and len(words) % (len(origin) + 1) == 0)
             table = dict.fromkeys(keys, finite(fields["defaultcost"]))
             rows = [words[i : i + len(origin) + 1] for i in range(0, len(words), len(origin) + 1)]
-            used = [finite(fields["defaultcost"])]
             for *key, cost in rows:
                 key = tuple(numbered(w, states[u], sizes[u]) for w, u in zip(key, origin, strict=True))
                 table[key] = finite(cost)
-                used.append(table[key])
         else:
             demand(len(words) == len(keys))
             table = dict(zip(keys, map(finite, words), strict=True))
-            used = list(table.values())
-        least = min(sign * cost for cost in used)
+        least = min(sign * cost for cost in table.values())
         tables.append(
             (scope, {key: (sign * cost, sign * cost - least) for key, cost in table.items()}, least)
         )

@@ -25,6 +25,7 @@ from cutplane.graphical import (
     write_uai,
     write_wcsp,
 )
+from cutplane.pieces.text import write_text
 
 INF = math.inf
 TEXTS = ["uai", "evidence", "wcsp", "cfn", "wcnf", "qpbo"]
@@ -204,6 +205,24 @@ def test_files_are_written_and_read_in_every_form(tmp_path, source, suffix):
     assert back.energy([1, 2]) == model.energy([1, 2]) and back.energy([0, 1]) == INF
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_that_cannot_be_finished_is_as_before(suffix, tmp_path):
+    def full_disk():
+        yield "MARKOV"
+        raise OSError("No space left on device")
+
+    path, link = tmp_path / f"model.uai{suffix}", tmp_path / f"link{suffix}"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with pytest.raises(OSError, match="No space"):
+        write_text(full_disk(), link)
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+    write_uai(read_uai(io.StringIO(UAI)), link)
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640 and len(list(tmp_path.iterdir())) == 2
+    assert read_uai(path).n_variables == 2
+
+
 @pytest.mark.parametrize("mode", ["w+", "w+b"])
 def test_open_files_are_written_as_text_or_bytes(mode):
     with tempfile.TemporaryFile(mode) as file:
@@ -212,22 +231,20 @@ def test_open_files_are_written_as_text_or_bytes(mode):
         assert read_uai(file).cardinalities.tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("evidence", ["1\n1 1 2\n", "1 1 2", b"1 1 2\n", {1: 2}])
+@pytest.mark.parametrize(
+    "evidence", ["1\n1 1 2\n", "1 1 2", b"1 1 2\n", {1: 2}, {np.int64(1): np.int32(2)}, "0", "1\n0\n"]
+)
 def test_evidence_leaves_one_state(evidence, tmp_path):
+    n_left = 3 if evidence in ("0", "1\n0\n") else 1
     if isinstance(evidence, bytes):
-        evidence, content = tmp_path / "model.uai.evid", evidence
-        evidence.write_bytes(content)
+        path = tmp_path / "model.uai.evid"
+        path.write_bytes(evidence)
+        evidence = path
     elif isinstance(evidence, str):
         evidence = io.StringIO(evidence)
     model, plain = read_uai(io.StringIO(UAI), evidence), read_uai(io.StringIO(UAI))
-    assert model.energy([1, 1]) == INF and np.isfinite(plain.energy([1, 1]))
-    assert model.energy([1, 2]) == plain.energy([1, 2])
-
-
-@pytest.mark.parametrize("text", ["0", "1\n0\n"])
-def test_no_evidence_changes_nothing(text):
-    model = read_uai(io.StringIO(UAI), io.StringIO(text))
-    assert model.energy([1, 1]) == read_uai(io.StringIO(UAI)).energy([1, 1])
+    assert model.unary(1)[-n_left:].tolist() == plain.unary(1)[-n_left:].tolist()
+    assert (model.unary(1)[:-n_left] == INF).all() and model.unary(0).tolist() == plain.unary(0).tolist()
 
 
 def test_potentials_beyond_the_range_of_a_float_are_read():
@@ -271,30 +288,24 @@ UAI_ERRORS = [
     ("MARKOV\n1\n99999999999\n0", 3, "1e+11 states"),
     ("MARKOV\n1\n99999999999999999999\n0", 3, "at most 64 bits"),
     ("MARKOV\n99999999999\n2\n0", 4, "ends too early"),
-    (UAI.replace("2 1 0", "2 1 2"), 5, "a variable is 2, but must be at least 0 and less than 2"),
-    (UAI.replace("2 1 0", "2 1 -1"), 5, "a variable is -1"),
-    (UAI.replace("2 1 0", "2 1 1"), 5, "the variable 1 twice"),
-    (UAI.replace("2 1 0", "2 1 0.5"), 5, "a variable, an integer of at most 64 bits, got '0.5'"),
-    (UAI.replace("2 1 0", "-2 1 0"), 5, "the arity of a factor is -2"),
-    (UAI.replace("2 1 0", "65 " + "0 " * 65), 5, "65 variables is too large"),
-    (UAI.replace("\n6\n", "\n5\n"), 8, "has 5 entries, its variables need 6"),
-    (UAI.replace("\n6\n", "\n6.\n"), 8, "the size of the table of factor 0, an integer, got '6.'"),
-    (UAI.replace("1 8", "1 -8"), 10, "a potential is -8"),
-    (UAI.replace("1 8", "1 nan"), 10, "a potential is nan"),
-    (UAI.replace("1 8", "1 inf"), 10, "a potential is inf, but must be finite"),
-    (UAI.replace("1 8", "1 -1e-400"), 10, "a potential is -1e-400"),
-    (UAI.replace("1 8", "1 1e-99999999999999999999"), 10, "exponent of the potential 1e-9"),
-    (UAI.replace("1 8", "1 -1e999"), 10, "a potential is -inf"),
-    (UAI.replace("1 8", "1 8,0"), 10, "expected a potential, got '8,0'"),
-    (UAI.replace("1 8", "1 1_0"), 10, "expected a potential, got '1_0'"),
-    (UAI.replace("1 8", "1 " + "z" * 100), 10, "got '" + "z" * 40 + "...'"),
-    (UAI.replace(" 2.", ""), 12, "ends too early; 3 words should follow: the table of factor 1"),
     (UAI + "\n7\n", 14, "'7' follows the last table"),
     (UAI.split("\n\n")[0], 6, "the size of the table of factor 0 should follow"),
-    (UAI.replace("1 8", "1 8-2"), 10, "expected a potential, got '8-2'"),  # numpy reads two numbers
-    (UAI.replace("2 1 0", f"2 1 {2**70}"), 5, f"at most 64 bits, got '{2**70}'"),  # numpy reads 2**63 - 1
-    (UAI.replace("2 1 0", "2 1 -1"), 5, "a variable is -1"),
-    (UAI.replace("2 1 0", "2 1 1"), 5, "the variable 1 twice"),
+    ("2 1 0", "2 1 2", 5, "a variable is 2, but must be at least 0 and less than 2"),
+    ("2 1 0", "2 1 -1", 5, "a variable is -1"),
+    ("2 1 0", "2 1 1", 5, "the variable 1 twice"),
+    ("2 1 0", "2 1 0.5", 5, "a variable, an integer of at most 64 bits, got '0.5'"),
+    ("2 1 0", "-2 1 0", 5, "the arity of a factor is -2"),
+    ("2 1 0", "65 " + "0 " * 65, 5, "65 variables is too large"),
+    ("2 1 0", f"2 1 {2**70}", 5, f"at most 64 bits, got '{2**70}'"),  # numpy reads 2**63 - 1
+    ("\n6\n", "\n5\n", 8, "has 5 entries, its variables need 6"),
+    ("\n6\n", "\n6.\n", 8, "the size of the table of factor 0, an integer, got '6.'"),
+    *(("1 8", f"1 {bad}", 10, f"a potential is {bad}") for bad in ("-8", "nan", "inf", "-1e-400")),
+    *(("1 8", f"1 {bad}", 10, f"expected a potential, got '{bad}'") for bad in ("8,0", "1_0")),
+    ("1 8", "1 8-2", 10, "expected a potential, got '8-2'"),  # numpy reads two numbers
+    ("1 8", "1 1e-99999999999999999999", 10, "exponent of the potential 1e-9"),
+    ("1 8", "1 -1e999", 10, "a potential is -inf"),
+    ("1 8", "1 " + "z" * 100, 10, "got '" + "z" * 40 + "...'"),
+    (" 2.", "", 12, "ends too early; 3 words should follow: the table of factor 1"),
 ]
 WCSP_ERRORS = [
     ("", 1, "the name of the problem should follow"),
@@ -302,35 +313,23 @@ WCSP_ERRORS = [
     ("name 1 2 0 -5\n2", 1, "the upper bound is -5"),
     ('{"problem": {"name": "p",\n"mustbe": "<10"}}', 1, "in the CFN format"),
     (UAI, 1, "in the UAI format; use read_uai"),
-    (WCSP.replace("name 3 3", "name 3 2"), 2, "variable 1 has 3 states, but the first line says at most 2"),
-    (WCSP.replace("2 3 2\n", "2 3 -2\n"), 2, "variable 2 has -2 states"),
-    (WCSP.replace("2 1 0 4 2", "2 1 3 4 2"), 3, "a variable is 3"),
-    (WCSP.replace("2 1 0 4 2", "2 0 0 4 2"), 3, "the variable 0 twice"),
-    (WCSP.replace("2 1 0 4 2", "2 1 0 -4 2"), 3, "a default cost is -4"),
-    (WCSP.replace("2 1 0 4 2", "2 1 0 -1 sgrammar var 1"), 3, "'sgrammar' is not supported"),
-    (WCSP.replace("2 1 10", "2 1 -10"), 5, "the cost of a tuple is -10"),
-    (WCSP.replace("2 1 10", "3 1 10"), 5, "the state 3 of a variable that has 3 states"),
-    (WCSP.replace("2 1 10", "2 -1 10"), 5, "the state -1 of a variable that has 2 states"),
-    (WCSP.replace("2 1 10", "2 1 1.5"), 5, "got '1.5'"),
-    (WCSP.replace("2 1 10", f"2 1 {2**63}"), 5, "at most 64 bits"),
-    (WCSP.replace("0 -1", "0 -2"), 8, "the number of tuples is -2, but must be at least -1"),
-    (
-        WCSP.replace("1 0 0 -1", "1 1 0 -1"),
-        8,
-        "the shared cost function 1 has states (2,), its user has (3,)",
-    ),
-    (WCSP.replace("-1 2 0 1", "-1 2 0 9999"), 8, "19998 words should follow"),
     (WCSP + "0 0 0", 9, "'0' follows the last cost function"),
-    (
-        "huge 3 999 1 9\n" + "999 " * 3 + "\n3 0 1 2 0 0",
-        3,
-        "entries; all tables",
-    ),
-    (
-        "wide 70 1 1 9\n" + "1 " * 70 + "\n-70 " + " ".join(map(str, range(70))) + " 0 0",
-        3,
-        "70 variables is too",
-    ),
+    ("huge 3 999 1 9\n" + "999 " * 3 + "\n3 0 1 2 0 0", 3, "entries; all tables"),
+    (f"wide 70 1 1 9\n{'1 ' * 70}\n-70 {' '.join(map(str, range(70)))} 0 0", 3, "70 variables is too"),
+    ("name 3 3", "name 3 2", 2, "variable 1 has 3 states, but the first line says at most 2"),
+    ("2 3 2\n", "2 3 -2\n", 2, "variable 2 has -2 states"),
+    ("2 1 0 4 2", "2 1 3 4 2", 3, "a variable is 3"),
+    ("2 1 0 4 2", "2 0 0 4 2", 3, "the variable 0 twice"),
+    ("2 1 0 4 2", "2 1 0 -4 2", 3, "a default cost is -4"),
+    ("2 1 0 4 2", "2 1 0 -1 sgrammar var 1", 3, "'sgrammar' is not supported"),
+    ("2 1 10", "2 1 -10", 5, "the cost of a tuple is -10"),
+    ("2 1 10", "3 1 10", 5, "a state of a tuple is 3, but must be at least 0 and less than 3"),
+    ("2 1 10", "2 -1 10", 5, "a state of a tuple is -1"),
+    ("2 1 10", "2 1 1.5", 5, "got '1.5'"),
+    ("2 1 10", f"2 1 {2**63}", 5, "at most 64 bits"),
+    ("0 -1", "0 -2", 8, "the number of tuples is -2, but must be at least -1"),
+    ("1 0 0 -1", "1 1 0 -1", 8, "the shared cost function 1 has states (2,), its user has (3,)"),
+    ("-1 2 0 1", "-1 2 0 9999", 8, "19998 words should follow"),
 ]
 
 
@@ -393,7 +392,7 @@ CFN_ERRORS = [
     ('"y": 2', '"y": 9999999999', 2, "more than"),
     ('["a", "b"]', '["a", "a"]', 2, "no name twice"),
     ('["x", "y"], "costs"', '["x", "z"], "costs"', 3, "no variable 'z'"),
-    ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "a variable twice"),
+    ('["x", "y"], "costs"', '["x", "x"], "costs"', 3, "the variable 0 twice"),
     ("3, 4]", "3]", 3, "expected 4 costs"),
     ("3, 4]", "3, four]", 3, "'four'"),
     ('["a", 1]', '["c", 1]', 4, "no state 'c'"),
@@ -452,15 +451,17 @@ READ = {
     "wcnf": read_wcnf,
     "qpbo": read_qpbo,
 }
-ERRORS = {"uai": UAI_ERRORS, "wcsp": WCSP_ERRORS, "evid": EVIDENCE_ERRORS}
-ERRORS["cfn"] = [(CFN.replace(old, new, 1), *case) for old, new, *case in CFN_ERRORS]
+TEXT = {"uai": UAI, "wcsp": WCSP, "cfn": CFN}
+ERRORS = {"uai": UAI_ERRORS, "wcsp": WCSP_ERRORS, "evid": EVIDENCE_ERRORS, "cfn": CFN_ERRORS}
+ERRORS = [(kind, *case) for kind, cases in ERRORS.items() for case in cases] + OTHER_ERRORS
+"""Texts, or words and what replaces them in the text of the format; the line; a part of the message."""
 
 
 @pytest.mark.parametrize(
     "kind, text, line, fragment",
     [
-        *[(kind, *case) for kind, cases in ERRORS.items() for case in cases],
-        *OTHER_ERRORS,
+        (kind, change[0] if len(change) == 1 else TEXT[kind].replace(*change), line, fragment)
+        for kind, *change, line, fragment in ERRORS
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(kind, text, line, fragment, tmp_path):
@@ -535,15 +536,8 @@ def test_what_is_no_file_is_refused():
     ],
 )
 def test_evidence_that_names_no_state_is_refused(evidence, message):
-    text = "MARKOV\n2\n2 3\n1\n2 0 1\n6\n1 2 3 4 5 6"
     with pytest.raises(InvalidInputError, match=message):
-        read_uai(io.StringIO(text), evidence)
-
-
-def test_evidence_may_be_of_numpy_integers():
-    text = "MARKOV\n2\n2 3\n1\n2 0 1\n6\n1 2 3 4 5 6"
-    model = read_uai(io.StringIO(text), {np.int64(1): np.int32(2)})
-    assert np.isinf(model.unary(1)).tolist() == [True, True, False]
+        read_uai(io.StringIO(UAI), evidence)
 
 
 def test_files_compressed_by_xz_are_read(tmp_path):

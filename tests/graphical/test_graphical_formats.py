@@ -1,10 +1,10 @@
 """Cost functions by keywords, clauses, quadratic functions and CFN files: against their definitions."""
 
 import io
-import itertools
 import json
 import math
 from collections import Counter
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,232 +28,132 @@ from cutplane.graphical import (
 INF, TOP = math.inf, 10_000
 
 
-def gap(comparator, total, to):
-    """Return by how much a comparison is violated, as the format's description says."""
-    return {
-        "==": abs(to - total),
-        "<=": max(0, total - to),
-        "<": max(0, total - to + 1),
-        "!=": int(total == to),
-        ">": max(0, to - total + 1),
-        ">=": max(0, to - total),
-    }[comparator]
-
-
 def penalty(metric, cost, violation):
     return {"hard": cost * (violation > 0), "quad": cost * violation**2}.get(metric, cost * violation)
+
+
+def compared(metric, cost, comparator, total, to):
+    """Return the penalty of a comparison by how much it is violated, as the format's description says."""
+    below, above = max(0, to - total), max(0, total - to)
+    of_equal = {"==": below + above, "!=": int(total == to), "<=": above, ">=": below}
+    violation = of_equal | {"<": max(0, total - to + 1), ">": max(0, to - total + 1)}
+    return penalty(metric, cost, violation[comparator])
 
 
 def outside(n, low, high):
     return max(low - n, n - high, 0)
 
 
-def accepted(transitions, starts, ends, x):
-    states = set(starts)
-    for symbol in x:
-        states = {t for s, y, t in transitions if s in states and y == symbol}
-    return bool(states & set(ends))
+def counted(x, metric, cost, rows):
+    return sum(penalty(metric, cost, outside(x.count(v), low, high)) for v, low, high in rows)
 
 
-def least_run(transitions, starts, ends, x):
+def differing(x, metric, cost):
+    return sum(penalty(metric, cost, abs(x[:2].count(v) - x[2:].count(v))) for v in range(3))
+
+
+def least_run(x, n, starts, ends, steps):
     costs = dict(starts)
     for symbol in x:
         after = {}
-        for s, y, t, cost in transitions:
+        for s, y, t, cost in steps:
             if s in costs and y == symbol:
                 after[t] = min(after.get(t, INF), costs[s] + cost)
         costs = after
-    ends = dict(ends)
-    return min((cost + ends[s] for s, cost in costs.items() if s in ends), default=INF)
+    return min((cost + dict(ends)[s] for s, cost in costs.items() if s in dict(ends)), default=INF)
 
 
-class Draw:
-    """Random parameters of a cost function of four variables with three states."""
-
-    def __init__(self, seed):
-        self.rng = np.random.default_rng(seed)
-
-    def metric(self, *names):
-        return str(self.rng.choice(names or ("hard", "lin", "quad")))
-
-    def cost(self):
-        return int(self.rng.choice([1, 7, TOP]))
-
-    def integer(self, low, high):
-        return int(self.rng.integers(low, high))
-
-    def values(self):
-        return self.rng.permutation(3)[: self.integer(0, 4)].tolist()
-
-    def bounds(self, weights=0):
-        rows = []
-        for value in self.values():
-            low = self.integer(0, 3)
-            rows.append([value, low, low + self.integer(0, 3), *(self.integer(1, 9) for _ in range(weights))])
-        return rows
+def least_changes(x, metric, cost, n, starts, ends, steps):
+    steps = [(s, v, t, cost * (v != y)) for s, y, t in steps for v in range(3)]
+    return least_run(x, n, [(s, 0) for s in starts], [(s, 0) for s in ends], steps)
 
 
-def all_different(d):
-    metric, cost = d.metric(), d.cost()
-    return [metric, cost], lambda x: sum(penalty(metric, cost, max(x.count(v) - 1, 0)) for v in range(3))
+def counters(rng, *more):
+    rows = [
+        [v, *rng.integers(0, 3, 2), *rng.integers(1, 9, len(more))]
+        for v in rng.permutation(3)[: rng.integers(4)]
+    ]
+    return [[int(v), int(low), int(low + width), *map(int, more)] for v, low, width, *more in rows]
 
 
-def soft_all_different(d):
-    metric, cost = d.metric("var", "dec", "decbi"), d.cost()
-    if metric == "var":
-        return [metric, cost], lambda x: cost * (4 - len(set(x)))
-    return [metric, cost], lambda x: cost * sum(a == b for a, b in itertools.combinations(x, 2))
-
-
-def cardinalities(d, *metrics):
-    metric, cost, rows = d.metric(*metrics), d.cost(), d.bounds()
-    return [metric, cost, rows], lambda x: sum(
-        penalty(metric, cost, outside(x.count(v), low, high)) for v, low, high in rows
-    )
-
-
-def weighted_cardinalities(d):
-    rows = d.bounds(weights=2)
-    return ["wdec", 1, rows], lambda x: sum(
-        a * max(low - x.count(v), 0) + b * max(x.count(v) - high, 0) for v, low, high, a, b in rows
-    )
-
-
-def among(d):
-    metric, cost, values, low = d.metric(), d.cost(), d.values(), d.integer(0, 4)
-    return [metric, cost, values, low, low + 1], lambda x: penalty(
-        metric, cost, outside(sum(a in values for a in x), low, low + 1)
-    )
-
-
-def soft_among(d):
-    cost, values, low = d.cost(), d.values(), d.integer(0, 4)
-    return [
-        "var",
-        cost,
-        low,
-        low + 1,
-        values,
-    ], lambda x: cost * outside(sum(a in values for a in x), low, low + 1)
-
-
-def variable_among(d):
-    cost, values = d.cost(), d.values()
-    return ["hard", cost, values], lambda x: cost * (sum(a in values for a in x[:3]) != x[3])
-
-
-def same(d):
-    metric, cost = d.metric(), d.cost()
-    return [metric, cost], lambda x: sum(
-        penalty(metric, cost, abs(x[:2].count(v) - x[2:].count(v))) for v in range(3)
-    )
-
-
-def same_cardinalities(d):
-    metric, cost, rows = d.metric(), d.cost(), d.bounds()
-    return (
-        [metric, cost, rows],
-        lambda x: (
-            sum(penalty(metric, cost, abs(x[:2].count(v) - x[2:].count(v))) for v in range(3))
-            + sum(
-                penalty(metric, cost, outside(half.count(v), low, high))
-                for half in (x[:2], x[2:])
-                for v, low, high in rows
-            )
-        ),
-    )
-
-
-def soft_same(d):
-    cost = d.cost()
-    return [
-        cost,
-        [0, 2],
-        [3, 1],
-    ], lambda x: cost * sum((Counter([x[0], x[2]]) - Counter([x[3], x[1]])).values())
-
-
-def overlap(d):
-    metric, cost, comparator, to = (
-        d.metric(),
-        d.cost(),
-        d.metric("==", "<=", "<", "!=", ">", ">="),
-        d.integer(0, 3),
-    )
-    return [metric, cost, comparator, to], lambda x: penalty(
-        metric, cost, gap(comparator, (x[0] == x[2] != 0) + (x[1] == x[3] != 0), to)
-    )
-
-
-def total(d):
-    metric, cost, comparator, to = (
-        d.metric(),
-        d.cost(),
-        d.metric("==", "<=", "<", "!=", ">", ">="),
-        d.integer(0, 9),
-    )
-    return [metric, cost, comparator, to], lambda x: penalty(metric, cost, gap(comparator, sum(x), to))
-
-
-def variable_total(d):
-    cost, comparator = d.cost(), d.metric("==", "<=", "<", "!=", ">", ">=")
-    return ["hard", cost, comparator], lambda x: cost * (gap(comparator, sum(x[:3]), x[3]) > 0)
-
-
-def largest(d):
-    default, rows = d.integer(0, 9), [[i, d.integer(0, 3), d.integer(0, 9)] for i in range(4)]
-    costs = {(i, v): cost for i, v, cost in rows}
-    return [default, rows], lambda x: max(costs.get((i, v), default) for i, v in enumerate(x))
-
-
-def soft_regular(d):
-    cost, steps = (
-        d.cost(),
-        [[d.integer(0, 3), d.integer(0, 3), d.integer(0, 3)] for _ in range(d.integer(1, 8))],
-    )
-    words = [y for y in itertools.product(range(3), repeat=4) if accepted(steps, [0], [1, 2], y)]
-    return ["var", cost, 3, [0], [1, 2], steps], lambda x: min(
-        (cost * sum(a != b for a, b in zip(x, y, strict=True)) for y in words), default=INF
-    )
-
-
-def regular(d):
-    steps = {(d.integer(0, 3), d.integer(0, 3), d.integer(0, 3)): d.integer(0, 5) for _ in range(12)}
-    steps = [[*key, cost] for key, cost in steps.items()]
-    return [3, [[0, 2], [1, 0]], [[2, 3], [1, 1]], steps], lambda x: least_run(
-        steps, [(0, 2), (1, 0)], [(2, 3), (1, 1)], x
-    )
-
-
-def knapsack_by_tuples(d):
-    capacity, rows = d.integer(-2, 8), [[i, v, d.integer(-2, 6)] for i in range(4) for v in d.values()]
-    weights = {(i, v): weight for i, v, weight in rows}
-    return [
-        capacity,
-        rows,
-    ], lambda x: 0 if sum(weights.get(item, 0) for item in enumerate(x)) >= capacity else INF
-
-
-FUNCTIONS = {
-    "walldiff": all_different,
-    "salldiff": soft_all_different,
-    "wgcc": cardinalities,
-    "sgccdp": lambda d: cardinalities(d, "var"),
-    "sgcc": weighted_cardinalities,
-    "wamong": among,
-    "samong": soft_among,
-    "wvaramong": variable_among,
-    "wsame": same,
-    "wsamegcc": same_cardinalities,
-    "ssame": soft_same,
-    "woverlap": overlap,
-    "wsum": total,
-    "wvarsum": variable_total,
-    "max": largest,
-    "sregular": soft_regular,
-    "wregular": regular,
-    "knapsackv": knapsack_by_tuples,
+DRAWS = {
+    "metric": lambda rng: str(rng.choice(["hard", "lin", "quad"])),
+    "soft": lambda rng: str(rng.choice(["var", "dec", "decbi"])),
+    "comparator": lambda rng: str(rng.choice(["==", "<=", "<", "!=", ">", ">="])),
+    "cost": lambda rng: int(rng.choice([1, 7, TOP])),
+    "small": lambda rng: int(rng.integers(0, 4)),
+    "large": lambda rng: int(rng.integers(-2, 9)),
+    "values": lambda rng: rng.permutation(3)[: rng.integers(0, 4)].tolist(),
+    "bounds": counters,
+    "weighted": lambda rng: counters(rng, 1, 1),
+    "items": lambda rng: [
+        [i, v, int(rng.integers(-2, 6))] for i in range(4) for v in range(3) if rng.random() < 0.5
+    ],
+    "maxima": lambda rng: [[i, int(rng.integers(0, 3)), int(rng.integers(0, 9))] for i in range(4)],
+    "steps": lambda rng: rng.integers(0, 3, (rng.integers(1, 8), 3)).tolist(),
+    "arcs": lambda rng: [
+        [*k, int(rng.integers(0, 5))] for k in {tuple(k) for k in rng.integers(0, 3, (12, 3)).tolist()}
+    ],
 }
+"""Random parameters of a cost function of four variables with three states."""
+FUNCTIONS = {
+    "walldiff": (
+        ["metric", "cost"],
+        lambda x, m, c: sum(penalty(m, c, max(x.count(v) - 1, 0)) for v in range(3)),
+    ),
+    "salldiff": (
+        ["soft", "cost"],
+        lambda x, m, c: c * (4 - len(set(x)) if m == "var" else sum(a == b for a, b in combinations(x, 2))),
+    ),
+    "wgcc": (["metric", "cost", "bounds"], counted),
+    "sgccdp": (["var", "cost", "bounds"], counted),
+    "sgcc": (
+        ["wdec", 1, "weighted"],
+        lambda x, m, c, rows: sum(
+            a * max(low - x.count(v), 0) + b * max(x.count(v) - high, 0) for v, low, high, a, b in rows
+        ),
+    ),
+    "wamong": (
+        ["metric", "cost", "values", "small", "small"],
+        lambda x, m, c, values, low, high: penalty(m, c, outside(sum(a in values for a in x), low, high)),
+    ),
+    "samong": (
+        ["var", "cost", "small", "small", "values"],
+        lambda x, m, c, low, high, values: c * outside(sum(a in values for a in x), low, high),
+    ),
+    "wvaramong": (
+        ["hard", "cost", "values"],
+        lambda x, m, c, values: c * (sum(a in values for a in x[:3]) != x[3]),
+    ),
+    "wsame": (["metric", "cost"], differing),
+    "wsamegcc": (
+        ["metric", "cost", "bounds"],
+        lambda x, m, c, rows: differing(x, m, c) + counted(x[:2], m, c, rows) + counted(x[2:], m, c, rows),
+    ),
+    "ssame": (
+        ["cost", [0, 2], [3, 1]],
+        lambda x, c, *_: c * sum((Counter([x[0], x[2]]) - Counter([x[3], x[1]])).values()),
+    ),
+    "woverlap": (
+        ["metric", "cost", "comparator", "small"],
+        lambda x, *p: compared(*p[:3], (x[0] == x[2] != 0) + (x[1] == x[3] != 0), p[3]),
+    ),
+    "wsum": (["metric", "cost", "comparator", "large"], lambda x, *p: compared(*p[:3], sum(x), p[3])),
+    "wvarsum": (["hard", "cost", "comparator"], lambda x, *p: compared(*p, sum(x[:3]), x[3])),
+    "max": (
+        ["small", "maxima"],
+        lambda x, default, rows: max(
+            {(i, v): c for i, v, c in rows}.get(item, default) for item in enumerate(x)
+        ),
+    ),
+    "sregular": (["var", "cost", 3, [0], [1, 2], "steps"], least_changes),
+    "wregular": ([3, [[0, 2], [1, 0]], [[2, 3], [1, 1]], "arcs"], least_run),
+    "knapsackv": (
+        ["large", "items"],
+        lambda x, least, rows: 0 if sum(w for i, v, w in rows if x[i] == v) >= least else INF,
+    ),
+}
+"""The parameters of each keyword, and the cost of a labelling with these parameters."""
 
 
 def wcsp_words(keyword, parameters):
@@ -267,7 +167,7 @@ def wcsp_words(keyword, parameters):
 
 
 def assert_energies(model, energy, sizes, top=INF):
-    for x in itertools.product(*map(range, sizes)):
+    for x in product(*map(range, sizes)):
         expected, found = energy(x), model.energy(model.complete(x))
         if expected < top:
             assert found == pytest.approx(expected), x
@@ -279,7 +179,12 @@ def assert_energies(model, energy, sizes, top=INF):
 @pytest.mark.parametrize("keyword", FUNCTIONS)
 @given(seed=st.integers(0, 2**32))
 def test_a_function_by_keyword_costs_as_defined(keyword, seed):
-    parameters, energy = FUNCTIONS[keyword](Draw(seed))
+    rng, (kinds, cost) = np.random.default_rng(seed), FUNCTIONS[keyword]
+    parameters = [DRAWS[kind](rng) if isinstance(kind, str) and kind in DRAWS else kind for kind in kinds]
+
+    def energy(x):
+        return cost(x, *parameters)
+
     words = " ".join(map(str, wcsp_words(keyword, parameters)))
     wcsp = f"t 4 3 1 {TOP}\n3 3 3 3\n4 0 1 2 3 -1 {keyword} {words}\n"
     assert_energies(read_wcsp(io.StringIO(wcsp)), energy, [3] * 4, TOP)

@@ -55,7 +55,10 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
     n, count, top, weighted = None, None, math.inf, True
     if tokens.next_is("p"):
         tokens.word("p")
-        weighted = tokens.choice("the format", ("cnf", "wcnf")) == "wcnf"
+        kind = tokens.word("the format")
+        if kind not in ("cnf", "wcnf"):
+            tokens.fail(f"expected the format, one of cnf, wcnf, got {kind!r}")
+        weighted = kind == "wcnf"
         n, count = tokens.integer("the number of variables"), tokens.integer("the number of clauses")
         if not tokens.ends_line():
             top = tokens.integer("the top weight", low=1)
@@ -77,7 +80,7 @@ def read_wcnf(path_or_file: PathOrFile) -> GraphicalModel:
         tokens.fail(f"there are {len(clauses)} clauses, but the file says {count}")
     if n is None:
         n = max((abs(literal) for _, literals in clauses for literal in literals), default=0)
-    tokens.check_states(2 * n)
+    tokens.check_states(2 * n, tokens.position - 1)
     kept = [one for one in clauses if not any(-literal in one[1] for literal in one[1])]
     flat = np.array([v for _, one in kept for v in sorted(one, key=abs)], dtype=np.int64)
     builder = ModelBuilder([2] * n, tokens.fail)
@@ -136,7 +139,7 @@ def read_qpbo(path_or_file: PathOrFile) -> GraphicalModel:
     values = np.array([0.0, 1.0] if n >= 0 else [1.0, -1.0])
     sign = 1.0 if count >= 0 else -1.0
     tokens.expect(3 * abs(count), "the coefficients")
-    tokens.check_states(2 * abs(n))
+    tokens.check_states(2 * abs(n), tokens.position - 1)
     builder = ModelBuilder([2] * abs(n), tokens.fail)
     for _ in range(abs(count)):
         i, j = (tokens.integer("a variable", low=1, high=abs(n) + 1) - 1 for _ in range(2))

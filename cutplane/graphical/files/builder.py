@@ -9,13 +9,16 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import entries_of, places_of, starts_of
 from cutplane.graphical.files.tokens import MAX_ARITY, MAX_ENTRIES
 from cutplane.graphical.model import GraphicalModel
-from cutplane.pieces.validation import Array
+from cutplane.pieces.validation import Array, as_count
 
 _SPARSE = 4
 """Fewest variables of a table that may become an automaton, because smaller tables are rarely sparse."""
+_DIGITS = 15
+"""Most digits after the decimal point, because floats have no more."""
 _BLOCK = 2**18
 """Table entries that are written at a time, because their words take some 30 MB."""
 
@@ -43,48 +46,19 @@ class SparseTables(NamedTuple):
     costs: Array
 
 
-class Automaton(NamedTuple):
-    """A weighted finite automaton, which reads the states of the variables of a scope one after another.
-
-    The cost of a labelling is the least sum of the costs of start, steps and end over all runs. For example,
-    "at most one variable is in state 1" has the runs ``0 -> 0 -> 1 -> 1`` of a counter.
-
-    Attributes
-    ----------
-    start : mapping
-        The cost of each state of the automaton before the first variable.
-    step : callable
-        ``step(position, state, x)`` returns pairs of a next state and its cost.
-    end : callable
-        ``end(state)`` returns the cost after the last variable.
-    """
-
-    start: Mapping[Hashable, float]
-    step: Callable[[int, Hashable, int], Iterable[tuple[Hashable, float]]]
-    end: Callable[[Hashable], float]
+Step = Callable[[int, Any, int], Iterable[tuple[Hashable, float]]]
 
 
 class ModelBuilder:
     """Collects the factors of a model; auxiliary variables follow the variables of the file.
 
-    Parameters
-    ----------
-    cardinalities : sequence of int, or ndarray
-        Numbers of states of the variables of the file.
-    fail : callable
-        ``fail(reason)`` raises an error that names the file and the line.
-
-    Attributes
-    ----------
-    cardinalities : list of int
+    ``fail(reason)`` raises an error that names the file and the line.
     """
 
     def __init__(self, cardinalities: Sequence[int] | Array, fail: Callable[[str], NoReturn]) -> None:
         self.cardinalities = np.asarray(cardinalities).tolist()
         self._fail = fail
-        self._arities: list[Sequence[int] | Array] = []
-        self._scopes: list[Sequence[int] | Array] = []
-        self._tables: list[Array] = []
+        self._parts: list[tuple[Sequence[int] | Array, Sequence[int] | Array, Array]] = []
         self._room = MAX_ENTRIES
 
     def shape(self, scope: Sequence[int] | Array) -> tuple[int, ...]:
@@ -101,9 +75,7 @@ class ModelBuilder:
             self._fail(f"a factor of {most} variables is too large for a table; {MAX_ARITY} are possible")
         self.check_room(tables.size)
         self._room -= tables.size
-        self._arities.append(arities)
-        self._scopes.append(scopes)
-        self._tables.append(tables)
+        self._parts.append((arities, scopes, tables))
 
     def check_room(self, entries: int) -> None:
         """Fail if this many more entries would be too many."""
@@ -155,22 +127,33 @@ class ModelBuilder:
             longer = None if beginning is None else (*beginning, x)
             return [(longer if longer in beginnings else None, 0.0)]
 
-        self.add_automaton(scope, Automaton({(): 0.0}, step, lambda key: costs.get(key, default)))
+        self.add_automaton(scope, {(): 0.0}, step, lambda key: costs.get(key, default))
 
-    def add_automaton(self, scope: Sequence[int], automaton: Automaton) -> None:
-        """Add the cost of an automaton: one table, or a chain of tables if these have fewer entries.
+    def add_automaton(
+        self, scope: Sequence[int], start: Mapping[Hashable, float], step: Step, end: Callable[[Any], float]
+    ) -> None:
+        """Add the cost of a weighted automaton that reads the states of the variables of a scope in turn.
 
-        Between two variables of the scope the chain has an auxiliary variable, the state of the automaton.
-        The bound of a chain is as good as the bound of one table, because neighbouring tables share only one
-        variable.
+        The cost of a labelling is the least sum of the costs of start, steps and end over all runs. For
+        example, "at most one variable is in state 1" has the runs ``0 -> 0 -> 1 -> 1`` of a counter. `start`
+        has the cost of each first state, ``step(position, state, x)`` returns pairs of a next state and its
+        cost, and ``end(state)`` the cost of a last state.
+
+        The automaton becomes one table, or a chain of tables if these have fewer entries. Between two
+        variables of the scope the chain has an auxiliary variable, the state of the automaton. The bound of a
+        chain is as good as the bound of one table, because neighbouring tables share only one variable.
         """
         if not scope:
-            costs = [cost + automaton.end(state) for state, cost in automaton.start.items()]
-            self.add((), np.array([min(costs, default=math.inf)]))
+            self.add(
+                (), np.array([min((cost + end(state) for state, cost in start.items()), default=math.inf)])
+            )
             return
-        tables = self._chain(self.shape(scope), automaton)
+        tables = self._chain(self.shape(scope), start, step, end)
         if math.prod(self.shape(scope)) <= sum(table.size for table in tables):
-            self.add(scope, _product(tables))
+            product = tables[0][0]
+            for table in tables[1:]:
+                product = np.min(product[:, :, None, None] + table, axis=1).reshape(-1, table.shape[2])
+            self.add(scope, product)
             return
         before: tuple[int, ...] = ()
         for u, table in zip(scope, tables, strict=True):
@@ -181,25 +164,43 @@ class ModelBuilder:
             self.add((*before, u, *after), table)
             before = after
 
+    def forbid_above(self, bound: float) -> float:
+        """Forbid each entry whose labellings all have an energy of at least `bound`.
+
+        Return the largest difference to the least cost of a table that is not forbidden.
+        """
+        arities, scopes, tables = self._merged()
+        if arities.size:
+            sizes = entries_of(np.array(self.cardinalities), arities, scopes).astype(np.int64)
+            least = np.minimum.reduceat(tables, starts_of(sizes)[:-1])
+            bound -= float(least.sum())
+            tables[tables - np.repeat(least, sizes) >= bound] = np.inf
+        self._parts = [(arities, scopes, tables)]
+        return bound
+
+    def _merged(self) -> tuple[Array, Array, Array]:
+        arities, scopes, tables = zip(*self._parts, strict=True) if self._parts else ((), (), ())
+        arities, scopes = (
+            np.concatenate([[], *parts], dtype=np.int64, casting="unsafe") for parts in (arities, scopes)
+        )
+        return arities, scopes, np.concatenate([np.empty(0), *tables], axis=None)
+
     def model(self) -> GraphicalModel:
         """Return the model, and forget its parts and `fail`, which may hold the text of the file."""
-        arities, scopes = (
-            np.concatenate([[], *parts], dtype=np.int64, casting="unsafe")
-            for parts in (self._arities, self._scopes)
-        )
-        tables = np.concatenate([np.empty(0), *self._tables], axis=None)
-        del self._tables, self._fail
-        return GraphicalModel.from_flat(self.cardinalities, arities, scopes, tables)
+        del self._fail
+        parts, self._parts = self._merged(), []
+        return GraphicalModel.from_flat(self.cardinalities, *parts)
 
-    def _chain(self, sizes: Sequence[int], automaton: Automaton) -> list[Array]:
+    def _chain(
+        self, sizes: Sequence[int], start: Mapping[Hashable, float], step: Step, end: Callable[[Any], float]
+    ) -> list[Array]:
         """Return the costs of (state before, state of the variable, state after) for each variable.
 
         States of the automaton with equal continuations are merged, as in Hopcroft's minimisation; states
         without a continuation are removed. There is one state before the first variable, and one after the
         last variable.
         """
-        layers = [list(automaton.start)]
-        arcs: list[list[list[tuple[int, int, float]]]] = []
+        layers, arcs = [list(start)], []
         for position, size in enumerate(sizes):
             after: dict[Hashable, int] = {}
             arcs.append(
@@ -207,15 +208,13 @@ class ModelBuilder:
                     [
                         (x, after.setdefault(state, len(after)), cost)
                         for x in range(size)
-                        for state, cost in automaton.step(position, before, x)
+                        for state, cost in step(position, before, x)
                     ]
                     for before in layers[-1]
                 ]
             )
             layers.append(list(after))
-        rest = [
-            automaton.end(state) for state in layers[-1]
-        ]  # the cost after a state, in addition to its class
+        rest = list(map(end, layers[-1]))  # the cost after a state, in addition to its class
         classes, n_after, tables = [0] * len(rest), 1, []
         for size, found in zip(reversed(sizes), reversed(arcs), strict=True):
             numbers: dict[frozenset[tuple[tuple[int, int], float]], int] = {}
@@ -223,12 +222,10 @@ class ModelBuilder:
             for steps in found:
                 least: dict[tuple[int, int], float] = {}
                 for x, state, cost in steps:
-                    place, total = (x, classes[state]), cost + rest[state]
-                    if total < least.get(place, math.inf):
-                        least[place] = total
-                classes_before.append(
-                    numbers.setdefault(frozenset(least.items()), len(numbers)) if least else -1
-                )
+                    place = x, classes[state]
+                    least[place] = min(cost + rest[state], least.get(place, math.inf))
+                kept = frozenset(item for item in least.items() if item[1] < math.inf)
+                classes_before.append(numbers.setdefault(kept, len(numbers)) if kept else -1)
             self.check_room(len(numbers) * size * n_after)
             table = np.full((max(len(numbers), 1), size, n_after), np.inf)
             for row, number in numbers.items():
@@ -237,51 +234,47 @@ class ModelBuilder:
             tables.append(table)
             classes, n_after = classes_before, table.shape[0]
             rest = [math.inf if number < 0 else 0.0 for number in classes]
-        costs = [cost + more for cost, more in zip(automaton.start.values(), rest, strict=True)]
-        tables[-1] = np.min(
-            tables[-1][classes] + np.reshape(costs, (-1, 1, 1)), axis=0, keepdims=True, initial=np.inf
-        )
+        costs = np.reshape([cost + more for cost, more in zip(start.values(), rest, strict=True)], (-1, 1, 1))
+        tables[-1] = np.min(tables[-1][classes] + costs, axis=0, keepdims=True, initial=np.inf)
         return tables[::-1]
 
 
-def _product(tables: Sequence[Array]) -> Array:
-    """Return the least cost over the states of the automaton, for each labelling in C order."""
-    product = tables[0][0]
-    for table in tables[1:]:
-        product = np.min(product[:, :, None, None] + table, axis=1).reshape(-1, table.shape[2])
-    return product
+def as_digits(precision: Any) -> int:
+    """Return a number of digits after the decimal point, checked."""
+    if as_count("precision", precision, low=0) > _DIGITS:
+        raise InvalidInputError(f"precision must be at most {_DIGITS}, got {precision}.")
+    return int(precision)
 
 
 class FactorBlock(NamedTuple):
-    """Some factors of a model: the variables, the table and the starts of the tables of each in `costs`."""
+    """Some factors of a model: the variables, and the tables, one after the other, with their sizes."""
 
     scopes: list[list[int]]
     costs: Array
-    starts: Array
+    sizes: Array
+
+    @property
+    def starts(self) -> Array:
+        """Where each table begins."""
+        return starts_of(self.sizes)[:-1]
 
     @property
     def ends(self) -> list[tuple[int, int]]:
         """Where each table begins and ends."""
-        return list(pairwise([*self.starts.tolist(), self.costs.size]))
+        return list(pairwise(starts_of(self.sizes).tolist()))
 
 
 def blocks_of(model: GraphicalModel) -> Iterator[FactorBlock]:
     """Yield the variables whose costs are not all 0, and the factors, some at a time."""
-    used = np.flatnonzero(
-        np.bincount(np.repeat(np.arange(model.n_variables), model.cardinalities), model.unaries != 0.0)
-    )
-    arities = np.concatenate([np.ones(used.size, dtype=np.int64), model.arities])
-    scopes = np.concatenate([used, model.scopes]).tolist()
-    sizes = np.concatenate([model.cardinalities[used], model.table_sizes])
-    is_unary = np.arange(sizes.size) < used.size
-    places = np.concatenate([model.unary_starts[used], model.table_starts])
-    scope_starts = starts_of(arities).tolist()
-    for block in np.split(np.arange(sizes.size), np.flatnonzero(np.diff(np.cumsum(sizes) // _BLOCK)) + 1):
-        single = block[is_unary[block]], block[~is_unary[block]]
-        costs = [
-            values[places_of(places[part], sizes[part])]
-            for values, part in zip((model.unaries, model.tables), single, strict=True)
-        ]
-        lists = [scopes[scope_starts[a] : scope_starts[a + 1]] for a in block.tolist()]
-        if lists:
-            yield FactorBlock(lists, np.concatenate(costs), starts_of(sizes[block])[:-1])
+    owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
+    used = np.unique(owners[model.unaries != 0.0])
+    unary = np.arange(used.size + 1), used, model.cardinalities[used], model.unary_starts[used], model.unaries
+    tables = model.scope_starts, model.scopes, model.table_sizes, model.table_starts, model.tables
+    for scope_starts, scopes, sizes, starts, costs in (unary, tables):
+        ends = np.cumsum(sizes) // _BLOCK
+        for block in np.split(np.arange(sizes.size), np.flatnonzero(np.diff(ends)) + 1):
+            if block.size:
+                links = scope_starts[block[0] : block[-1] + 2].tolist()
+                flat = scopes[links[0] : links[-1]].tolist()
+                lists = [flat[begin - links[0] : end - links[0]] for begin, end in pairwise(links)]
+                yield FactorBlock(lists, costs[places_of(starts[block], sizes[block])], sizes[block])

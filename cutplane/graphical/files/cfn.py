@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
-from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, blocks_of
-from cutplane.graphical.files.global_functions import FunctionRequest, add_function
-from cutplane.graphical.files.tokens import MAX_ENTRIES, Words, shown, wrong_variable
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, as_digits, blocks_of
+from cutplane.graphical.files.global_functions import KEYWORDS, KeywordFunction, add_function
+from cutplane.graphical.files.tokens import MAX_ENTRIES, Words, shown
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
-from cutplane.pieces.validation import Array, as_count
+from cutplane.pieces.validation import Array
 
 _NAMES = frozenset(
     b"metric cost bounds values min max nb_states starts ends transitions comparator to vars1 vars2 "
@@ -27,19 +26,13 @@ _NAMES = frozenset(
 """Names of parameters, which a file may omit because their order is fixed."""
 _OPEN = ord("[")
 _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_FOR_EACH = frozenset(["clique", "knapsack", "knapsackp"])
-"""Keywords whose second parameter is a list with an element for each variable."""
 
 
 class _Lists(Words):
     """The words of a file as nested lists; the number of a list is the number of its opening bracket.
 
-    Attributes
-    ----------
-    structure : bytes
-        "w" for each word, "[" and "]" for brackets of both kinds.
-    ends : ndarray
-        For each opening bracket, the number of the closing one.
+    `structure` has "w" for each word, "[" and "]" for brackets of both kinds; `ends` has the number of the
+    closing bracket of each opening one.
     """
 
     def __init__(self, path_or_file: PathOrFile) -> None:
@@ -63,7 +56,6 @@ class _Lists(Words):
         self.structure = kinds.tobytes()
 
     def is_list(self, i: int) -> bool:
-        """Return whether a list begins here."""
         return self.structure[i] == _OPEN
 
     def lists(self, level: int) -> list[int]:
@@ -82,39 +74,34 @@ class _Lists(Words):
         return i + np.flatnonzero(np.frombuffer(self.structure, dtype=np.uint8)[i:end] == ord("w"))
 
     def words(self, places: Array) -> Iterator[bytes]:
-        """Yield words without quotation marks."""
         for begin, end in zip(self._starts[places].data, self._starts[places + 1].data, strict=True):
             yield self._text[begin:end].rstrip(self._spaces).strip(b'"')
 
     def word(self, i: int, what: str) -> bytes:
-        """Return a word; an error says that `what` was expected."""
         if self.is_list(i):
             self.fail(f"expected {what}, got a list", i)
         return self.at(i).strip(b'"')
 
     def number(self, i: int, what: str) -> float:
-        """Return a finite number."""
         word = self.word(i, what)
         if not _NUMBER.fullmatch(word) or not math.isfinite(value := float(word)):
             self.fail(f"expected {what}, a finite number, got {shown(word)!r}", i)
         return value
 
     def integer(self, i: int, what: str) -> int:
-        """Return an integer."""
         value = self.number(i, what)
         if value != int(value):
             self.fail(f"expected {what}, an integer, got {shown(self.at(i))}", i)
         return int(value)
 
     def numbers(self, places: Array, what: str) -> Array:
-        """Return finite numbers."""
         try:
-            values = np.fromiter(map(float, self.words(places.ravel())), np.float64, places.size)
+            values = np.fromiter(map(float, self.words(places)), np.float64, places.size)
         except ValueError:
             values = np.array(math.nan)
         if not np.isfinite(values).all():
-            values = np.array([self.number(i, what) for i in places.ravel().tolist()])
-        return values.reshape(places.shape)
+            values = np.array([self.number(i, what) for i in places.tolist()])
+        return values
 
     def numbered(self, i: int, what: str, numbers: dict[bytes, int], count: int) -> int:
         """Return the number of a variable or of a state, which a word names."""
@@ -191,43 +178,13 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     lists = text.lists(1)
     if len(lists) != 3:
         text.fail(f"expected an object with problem, variables and functions, got {len(lists)} lists", 0)
-    network = _Network(text, *lists)
-    builder = ModelBuilder(network.sizes, partial(text.fail, number=lists[2]))
-    network.add_to(builder)
-    del text, network  # as large as the model
+    builder = _Network(text, *lists).builder
+    del text  # as large as the model
     return builder.model()
 
 
-class _Costs(NamedTuple):
-    """Functions of one arity: the costs of all tuples, or a default cost and the costs of some tuples.
-
-    Attributes
-    ----------
-    scopes : ndarray of shape (m, arity)
-    states : ndarray of shape (m, n, arity), or None
-    costs : ndarray
-        Of shape (m, number of tuples), or (m, 1 + n) with the default cost first.
-    """
-
-    scopes: Array
-    states: Array | None
-    costs: Array
-
-
 class _Network:
-    """The variables and the functions of a file.
-
-    Attributes
-    ----------
-    sign : float
-        -1 if the file says to maximise.
-    bound : float
-        The energy at which a labelling is infeasible.
-    sizes : list of int
-        The numbers of states of the variables.
-    tables : list of _Costs
-    keywords : list of _CfnFunction
-    """
+    """Adds the variables and the functions of a file to a model."""
 
     def __init__(self, text: _Lists, problem: int, variables: int, functions: int) -> None:
         self.text = text
@@ -235,33 +192,42 @@ class _Network:
         bounds = [word for word in words if word[:1] in (b"<", b">")]
         if len(bounds) != 1 or not _NUMBER.fullmatch(bounds[0][1:]):
             text.fail('expected one bound, such as "mustbe": "<10.0"', problem)
-        self.sign = 1.0 if bounds[0].startswith(b"<") else -1.0
-        self.bound = self.sign * float(bounds[0][1:])
+        self._sign = 1.0 if bounds[0].startswith(b"<") else -1.0
         self._variables: dict[bytes, int] = {}
         self._states: dict[int, dict[bytes, int]] = {}
-        self.sizes: list[int] = []
+        self._shared: list[tuple[Array, Array, int]] = []
+        sizes: list[int] = []
         for name, i in text.named(variables, _NUMBER.fullmatch):
             if name in self._variables:
                 text.fail(f"the variable {shown(name)!r} is defined twice", i)
             if name:
-                self._variables[name] = len(self.sizes)
-            self.sizes.append(self._size(i))
-        text.check_states(sum(self.sizes), variables)
-        self._cardinalities = np.array(self.sizes, dtype=np.int64)
-        self.tables: list[_Costs] = []
-        self._room = MAX_ENTRIES
-        self.keywords: list[_CfnFunction] = []
-        self._read_functions(functions)
+                self._variables[name] = len(sizes)
+            sizes.append(self._size(i, len(sizes)))
+        text.check_states(sum(sizes), variables)
+        self._cardinalities = np.array(sizes, dtype=np.int64)
+        self.builder = ModelBuilder(sizes, partial(text.fail, number=functions))
+        keywords = list(self._add_tables([i for _, i in text.named(functions)]))
+        self._add_shared({name: i for name, i in text.named(functions) if name})
+        params = (text.flat(i) for *_, params in keywords for i in params)
+        negative = any(word.startswith(b"-") for words in params for word in text.words(words))
+        bound = math.inf if negative else self._sign * float(bounds[0][1:])  # they make up for any cost
+        bound = self.builder.forbid_above(bound)
+        for i, scope, keyword, params in keywords:
+            if self._sign < 0.0:
+                text.fail(f"the function {keyword!r} is only possible where the file says to minimise", i)
+            function = _CfnFunction(self, i, scope, keyword, params, bound)
+            add_function(function, keyword)
+            function.finish()
 
-    def _size(self, i: int) -> int:
-        """Return the number of states of the next variable, and keep their names."""
+    def _size(self, i: int, u: int) -> int:
+        """Return the number of states of variable u, and keep their names."""
         if not self.text.is_list(i):
             size = abs(self.text.integer(i, "a number of states"))
             if size > MAX_ENTRIES:
                 self.text.fail(f"a variable has {size} states, which is more than {MAX_ENTRIES}", i)
         else:
             names = [self.text.word(j, "the name of a state") for j in self.text.parts(i).tolist()]
-            numbers = self._states[len(self.sizes)] = {name: j for j, name in enumerate(names)}
+            numbers = self._states[u] = {name: j for j, name in enumerate(names)}
             size = len(names) if len(names) == len(numbers) else 0
         if not size:
             self.text.fail("a variable must have at least one state, and no name twice", i)
@@ -269,30 +235,30 @@ class _Network:
 
     def variables(self, places: Array) -> Array:
         """Return the numbers of variables, each given by its name or by its number."""
-        words, n = self.text.words(places.ravel()), len(self.sizes)
+        words, n = self.text.words(places.ravel()), self._cardinalities.size
         numbers = np.fromiter((self._variables.get(word, -1) for word in words), np.int64, places.size)
         for i in np.flatnonzero(numbers < 0).tolist():
             numbers[i] = self.text.numbered(int(places.flat[i]), "variable", self._variables, n)
         return numbers.reshape(places.shape)
 
-    def _read_functions(self, functions: int) -> None:
-        text, shared = self.text, []
-        for places, _, fields in self._alike([i for _, i in text.named(functions)]):
+    def _add_tables(self, functions: list[int]) -> Iterator[tuple[int, list[int], str, list[int]]]:
+        """Add functions with tables; yield place, scope, keyword and parameters of functions by keyword."""
+        text = self.text
+        for places, _, fields in self._alike(functions):
             scopes, costs = self._scopes(places, fields), fields.get(b"costs", 0)
-            wrong = wrong_variable(np.full(places.size, scopes.shape[1]), scopes.ravel(), len(self.sizes))
-            if wrong is not None:
-                text.fail("a function names a variable twice", int(places[wrong // scopes.shape[1]]))
             if b"type" in fields:
                 keywords, at = text.words(places + fields[b"type"]), fields.get(b"params")
                 for i, scope, keyword in zip(places.tolist(), scopes.tolist(), keywords, strict=True):
-                    params = [] if at is None else text.parts(i + at).tolist()
-                    self.keywords.append(_CfnFunction(self, i, tuple(scope), shown(keyword), params))
+                    yield i, scope, shown(keyword), [] if at is None else text.parts(i + at).tolist()
             elif costs and not text.is_list(places[0] + costs):
-                shared.append((places, scopes, costs))
+                self._shared.append((places, scopes, costs))
             else:
-                self.tables.append(self._costs(places, fields, scopes))
-        named = {name: i for name, i in text.named(functions) if name} if shared else {}
-        for places, scopes, costs in shared:
+                self._add_costs(places, fields, scopes)
+
+    def _add_shared(self, named: dict[bytes, int]) -> None:
+        """Add functions whose tables are the tables of functions with these names."""
+        text = self.text
+        for places, scopes, costs in self._shared:
             owners = [named.get(word, int(places[0])) for word in text.words(places + costs)]
             for alike, rows, fields in self._alike(owners):
                 user = int(places[rows[0]])
@@ -302,7 +268,7 @@ class _Network:
                 shapes = self._cardinalities[scopes[rows]], self._cardinalities[self._scopes(alike, fields)]
                 if not np.array_equal(shapes[0], shapes[1]):
                     text.fail(f"the variables of {name} have other numbers of states", user)
-                self.tables.append(self._costs(alike, fields, scopes[rows]))
+                self._add_costs(alike, fields, scopes[rows])
 
     def _alike(self, functions: list[int]) -> Iterator[tuple[Array, Array, dict[bytes, int]]]:
         """Yield functions with the same brackets and fields, their rows, and relative places of fields."""
@@ -327,17 +293,17 @@ class _Network:
                 yield places, np.array(rows), fields
 
     def _scopes(self, places: Array, fields: dict[bytes, int]) -> Array:
-        """Return the variables of functions with the same fields."""
-        return self.variables(places[:, None] + self.text.parts(places[0] + fields[b"scope"]) - places[0])
+        words = places[:, None] + self.text.parts(places[0] + fields[b"scope"]) - places[0]
+        scopes, sizes = self.variables(words), np.full(places.size, words.shape[1])
+        self.text.check_scopes(sizes, scopes.ravel(), words.ravel(), self._cardinalities.size)
+        return scopes
 
-    def _costs(self, places: Array, fields: dict[bytes, int], scopes: Array) -> _Costs:
-        """Return the costs at these places, without a keyword, for functions of `scopes` that use them."""
+    def _add_costs(self, places: Array, fields: dict[bytes, int], scopes: Array) -> None:
+        """Add the tables at these places, without a keyword, as functions of `scopes`."""
         text, costs, width = self.text, fields.get(b"costs", 0), scopes.shape[1] + 1
         words = text.flat(places[0] + costs) if costs else np.empty(0, dtype=np.int64)
-        self._room -= places.size * words.size
-        if self._room < 0:
-            text.fail(f"there are more than {MAX_ENTRIES} costs", places[0] + costs)
-        words = places[:, None] + words - places[0]
+        self.builder.check_room(places.size * words.size)
+        arities, words = np.full(places.size, width - 1), places[:, None] + words - places[0]
         if b"defaultcost" not in fields:
             sizes = self._cardinalities[scopes].prod(axis=1, dtype=np.float64)
             for i in np.flatnonzero(sizes != words.shape[1])[:1].tolist():
@@ -345,86 +311,62 @@ class _Network:
                     f"expected {sizes[i]:.0f} costs, one for each tuple of states, got {words.shape[1]}",
                     int(places[i]) + costs,
                 )
-            return _Costs(scopes, None, self.sign * text.numbers(words, "a cost"))
+            self.builder.add_all(arities, scopes.ravel(), self._sign * text.numbers(words.ravel(), "a cost"))
+            return
         if words.shape[1] % width:
             text.fail(f"expected rows of {width - 1} states and a cost", places[0] + costs)
         rows = words.reshape(places.size, -1, width)
-        variables = np.broadcast_to(scopes[:, None], rows[..., :-1].shape)
+        variables = np.broadcast_to(scopes[:, None], rows[..., :-1].shape).ravel()
         states = [
-            text.numbered(i, "state", self._states.get(u, {}), self.sizes[u])
-            for i, u in zip(rows[..., :-1].ravel().tolist(), variables.ravel().tolist(), strict=True)
+            text.numbered(i, "state", self._states.get(u, {}), size)
+            for i, u, size in zip(
+                rows[..., :-1].ravel().tolist(),
+                variables.tolist(),
+                self._cardinalities[variables].tolist(),
+                strict=True,
+            )
         ]
-        defaults = text.numbers(places[:, None] + fields[b"defaultcost"], "a default cost")
-        costs = np.hstack([defaults, text.numbers(rows[..., -1], "a cost")])
-        return _Costs(scopes, np.array(states, dtype=np.int64).reshape(variables.shape), self.sign * costs)
-
-    def add_to(self, builder: ModelBuilder) -> None:
-        """Add all functions to a model, with costs above the bound as inf."""
-        # The bound of the cost minus the least cost; a negative cost with a keyword may make up for any cost.
-        bound = self.bound - sum(float(table.costs.min(axis=1).sum()) for table in self.tables)
-        params = (self.text.flat(i) for function in self.keywords for i in function.params)
-        if any(word.startswith(b"-") for words in params for word in self.text.words(words)):
-            bound = math.inf
-        for scopes, states, costs in self.tables:
-            costs = np.where(costs - costs.min(axis=1, keepdims=True) >= bound, np.inf, costs)
-            arities = np.full(len(scopes), scopes.shape[1])
-            if states is None:
-                builder.add_all(arities, scopes.ravel(), costs.ravel())
-            else:
-                owners = np.repeat(np.arange(len(scopes)), states.shape[1])
-                tuples = owners, states.ravel(), costs[:, 1:].ravel()
-                builder.add_tuples(SparseTables(arities, scopes.ravel(), costs[:, 0], *tuples))
-        for function in self.keywords:
-            if self.sign < 0.0:
-                reason = f"the function {function.keyword!r} is only possible where the file says to minimise"
-                function.fail(reason)
-            limited = lambda cost: math.inf if cost >= bound else cost  # noqa: E731
-            add_function(FunctionRequest(builder, function.scope, function, limited), function.keyword)
-            function.finish()
+        tables = SparseTables(
+            arities=arities,
+            scopes=scopes.ravel(),
+            defaults=self._sign * text.numbers(places + fields[b"defaultcost"], "a default cost"),
+            owners=np.repeat(np.arange(places.size), rows.shape[1]),
+            states=np.array(states, dtype=np.int64),
+            costs=self._sign * text.numbers(rows[..., -1].ravel(), "a cost"),
+        )
+        self.builder.add_tuples(tables)
 
 
-class _CfnFunction:
-    """A function with a keyword. Its parameters are read in their order; their names are skipped."""
+class _CfnFunction(KeywordFunction):
+    """A function whose parameters are words or lists; their names are skipped."""
 
     def __init__(
-        self, network: _Network, place: int, scope: tuple[int, ...], keyword: str, params: list[int]
+        self, network: _Network, i: int, scope: list[int], keyword: str, params: list[int], bound: float
     ) -> None:
-        self._network, self._text, self._place = network, network.text, place
-        self.scope, self.keyword = scope, keyword
-        self.params = [i for i in params if self._text.at(i).strip(b'"') not in _NAMES]
-        if keyword in _FOR_EACH and len(self.params) == 2 and self._text.is_list(self.params[1]):
-            self.params[1:] = self._text.parts(self.params[1]).tolist()
+        super().__init__(network.builder, scope, bound)
+        self._network, self._text, self._place = network, network.text, i
+        self._params = deque(i for i in params if self._text.at(i).strip(b'"') not in _NAMES)
+        is_for_each = "*" in KEYWORDS.get(keyword, ("", None))[0] and len(self._params) == 2
+        if is_for_each and self._text.is_list(self._params[1]):
+            self._params.extend(self._text.parts(self._params.pop()).tolist())
 
-    def choice(self, what: str, words: Sequence[str]) -> str:
-        word = shown(self._text.word(self._next(what), what))
-        if word not in words:
-            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}")
-        return word
+    def read(self, kind: str, what: str) -> Any:
+        i = self._next(what)
+        if kind == "w":
+            return shown(self._text.word(i, what))
+        if kind == "v":
+            return int(self._network.variables(np.array([i]))[0])
+        return self._text.number(i, what) if kind == "c" else self._text.integer(i, what)
 
-    def cost(self, what: str) -> float:
-        return self._text.number(self._next(what), what)
-
-    def count(self, what: str) -> int:
-        return self._text.integer(self._next(what), what)
-
-    def rows(self, what: str, kinds: str) -> list[Any]:
-        flat, width = self._text.flat(self._next(what)), len(kinds)
-        if flat.size % width:
+    def length(self, what: str, width: int = 1) -> int:
+        flat = self._text.flat(self._next(what)).tolist()
+        if len(flat) % width:
             self.fail(f"expected {what}, rows of {width} numbers")
-        read = {"i": self._text.integer, "c": self._text.number}
-        values = [read[kinds[k % width]](i, what) for k, i in enumerate(flat.tolist())]
-        return values if width == 1 else [tuple(values[k : k + width]) for k in range(0, flat.size, width)]
-
-    def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        lists = [self._text.flat(self._next("a list of variables")) for _ in range(2)]
-        first, second = (self._network.variables(part).tolist() for part in lists)
-        if not {*first, *second} <= set(self.scope):
-            self.fail("the two lists name a variable that is not in the scope")
-        return first, second
+        self._params.extendleft(reversed(flat))
+        return len(flat) // width
 
     def finish(self) -> None:
-        """Fail if there are more parameters."""
-        if self.params:
+        if self._params:
             self._next("")
             self.fail("there are more parameters than the function has")
 
@@ -432,10 +374,9 @@ class _CfnFunction:
         self._text.fail(reason, self._place)
 
     def _next(self, what: str) -> int:
-        """Return the next parameter."""
-        if not self.params:
+        if not self._params:
             self.fail(f"expected {what}")
-        self._place = self.params.pop(0)
+        self._place = self._params.popleft()
         return self._place
 
 
@@ -477,12 +418,10 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
      }}
     <BLANKLINE>
     """
-    digits = as_count("precision", precision, low=0)
-    if digits > 15:
-        raise InvalidInputError(f"precision must be at most 15, got {precision}.")
+    digits = as_digits(precision)
 
     def blocks() -> Iterator[FactorBlock]:
-        yield FactorBlock([[]], np.round([model.constant], digits), np.zeros(1, dtype=np.int64))
+        yield FactorBlock([[]], np.round([model.constant], digits), np.ones(1, dtype=np.int64))
         for block in blocks_of(model):
             yield block._replace(costs=np.round(block.costs, digits))
 
@@ -497,7 +436,7 @@ def write_cfn(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 
         lows += low.tolist()
         highs += high.tolist()
     bound = math.fsum(highs)
-    forbidden = 1.0 + bound + max(0.0, max(lows) - math.fsum(lows))  # explained in `_Network.add_to`
+    forbidden = 1.0 + bound + max(0.0, max(lows) - math.fsum(lows))  # for `forbid_above`
 
     def parts() -> Iterator[str]:
         variables = ", ".join([f'"x{u}": {k}' for u, k in enumerate(model.cardinalities.tolist())])

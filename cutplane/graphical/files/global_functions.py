@@ -5,97 +5,80 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
-from cutplane.graphical.files.builder import Automaton, ModelBuilder
-
-COMPARATORS: dict[str, Callable[[float, float], float]] = {
-    "==": lambda total, to: abs(to - total),
-    "<=": lambda total, to: max(0.0, total - to),
-    "<": lambda total, to: max(0.0, total - to + 1),
-    "!=": lambda total, to: float(total == to),
-    ">": lambda total, to: max(0.0, to - total + 1),
-    ">=": lambda total, to: max(0.0, to - total),
-}
-"""The amount by which a sum of integers violates a comparison."""
-_METRICS = "hard", "lin", "quad"
-_ENDS = "initial", "final"
+from cutplane.graphical.files.builder import ModelBuilder
 
 
-class Parameters(Protocol):
-    """The parameters of a cost function, in the order of its keyword."""
+class KeywordFunction:
+    """A cost function that a file defines by a keyword; its parameters are read in their order.
 
-    def choice(self, what: str, words: Sequence[str]) -> str:
-        """Read one of some words."""
-        ...
+    It is added to the model of `builder`; costs of at least `bound` are forbidden.
+    """
 
-    def cost(self, what: str) -> float:
-        """Read a number."""
-        ...
+    def __init__(self, builder: ModelBuilder, scope: Sequence[int], bound: float) -> None:
+        self.builder, self.scope, self.bound = builder, tuple(scope), bound
 
-    def count(self, what: str) -> int:
-        """Read an integer."""
-        ...
+    def read(self, kind: str, what: str) -> Any:
+        """Read the next parameter: a word ("w"), an integer ("i"), a cost ("c"), or a variable ("v")."""
+        raise NotImplementedError
 
-    def rows(self, what: str, kinds: str) -> list[Any]:
-        """Read a list of rows, with an integer for each "i" and a number for each "c" in `kinds`.
-
-        A row of one integer is that integer.
-        """
-        ...
-
-    def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Read two lists of variables of the scope."""
-        ...
+    def length(self, what: str, width: int = 1) -> int:
+        """Begin to read a list, and return the number of its rows."""
+        raise NotImplementedError
 
     def fail(self, reason: str) -> NoReturn:
         """Raise an error that names the file and the line."""
-        ...
+        raise NotImplementedError
 
+    def rows(self, what: str, kinds: str) -> list[Any]:
+        """Read a list of rows with parameters of these kinds; a row of one parameter is this parameter."""
+        rows = [
+            tuple([self.read(kind, "a cost" if kind == "c" else what) for kind in kinds])
+            for _ in range(self.length(what, len(kinds)))
+        ]
+        return rows if len(kinds) > 1 else [value for (value,) in rows]
 
-class FunctionRequest(NamedTuple):
-    """A cost function that a file defines by a keyword.
+    def halves(self) -> tuple[list[int], list[int]]:
+        """Read two lists of variables."""
+        return self.rows("a list of variables", "v"), self.rows("a list of variables", "v")
 
-    Attributes
-    ----------
-    builder : ModelBuilder
-        The model to which it is added.
-    scope : tuple of int
-    given : Parameters
-    limited : callable
-        Returns a cost, or inf if the file forbids such a large cost.
-    """
+    def parameters(self, signature: str) -> list[Any]:
+        """Read parameters: integers, costs, one of some words ("|a|b"), and rows ("name:kinds").
 
-    builder: ModelBuilder
-    scope: tuple[int, ...]
-    given: Parameters
-    limited: Callable[[float], float]
+        A parameter with a star is given for each variable.
+        """
+        return [
+            [self._parameter(part[:-1]) for _ in self.scope] if part[-1] == "*" else self._parameter(part)
+            for part in signature.split()
+        ]
+
+    def _parameter(self, part: str) -> Any:
+        name, _, kinds = part.partition(":")
+        what = f"the {name.replace('_', ' ')}"
+        if kinds:
+            return self.rows(what, kinds)
+        if name[0] != "|":
+            return self.read("c" if name.endswith("cost") else "i", what)
+        words = name[1:].split("|")
+        what = f"one of {', '.join(words)}"
+        word = self.read("w", what)
+        if word not in words:
+            self.fail(f"expected {what}, got {word!r}")
+        return word
+
+    def limited(self, cost: float) -> float:
+        """Return a cost, or inf if the file forbids such a large cost."""
+        return math.inf if cost >= self.bound else float(cost)
 
     @property
     def values(self) -> range:
         """The states that some of the variables have."""
         return range(max(self.builder.shape(self.scope), default=0))
-
-    def interval(self) -> tuple[int, int]:
-        """Read two bounds."""
-        return self.given.count("the lower bound"), self.given.count("the upper bound")
-
-    def penalty(self, metrics: Sequence[str] = _METRICS) -> Callable[[float], float]:
-        """Read a kind of penalty and a cost; return the penalty as a function of the violation.
-
-        "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
-        """
-        metric, cost = self.given.choice("a kind of penalty", metrics), self.given.cost("a cost")
-        power = {"hard": 0, "quad": 2}.get(metric, 1)
-        return lambda violation: cost * violation**power if violation > 0 else 0.0
-
-    def comparison(self) -> Callable[[float, float], float]:
-        """Read a penalty and a comparator; return the penalty as a function of the two sides."""
-        penalty, compare = self.penalty(), COMPARATORS[self.given.choice("a comparator", tuple(COMPARATORS))]
-        return lambda total, to: penalty(compare(total, to))
 
     def add(
         self,
@@ -107,7 +90,9 @@ class FunctionRequest(NamedTuple):
         """Add a function of the final state of a deterministic automaton."""
         self.builder.add_automaton(
             self.scope if scope is None else scope,
-            Automaton({start: 0.0}, lambda i, s, x: [(step(i, s, x), 0.0)], lambda s: self.limited(end(s))),
+            {start: 0.0},
+            lambda i, s, x: [(step(i, s, x), 0.0)],
+            lambda s: self.limited(end(s)),
         )
 
     def add_pairs(self, cost: Callable[[int, int], float]) -> None:
@@ -117,16 +102,13 @@ class FunctionRequest(NamedTuple):
             self.builder.add(pair, np.array([self.limited(cost(x, y)) for x in range(n) for y in range(m)]))
 
     def add_counts(
-        self,
-        bounds: Iterable[Sequence[int]],
-        cost: Callable[..., float],
-        scope: Sequence[int] | None = None,
+        self, rows: Iterable[Sequence[int]], cost: Callable[..., float], scope: Sequence[int] | None = None
     ) -> None:
         """Add a cost for each value, of the lack and the excess of its number of occurrences.
 
-        The rows of `bounds` are the value, its bounds, and further arguments of `cost`.
+        The rows are the value, its bounds, and further arguments of `cost`.
         """
-        for value, low, high, *more in bounds:
+        for value, low, high, *more in rows:
             self.add(
                 lambda _, n, x, value=value: n + (x == value),
                 lambda n, low=low, high=high, more=more: cost(low - n, n - high, *more),
@@ -135,15 +117,14 @@ class FunctionRequest(NamedTuple):
 
     def add_same(self, first: Sequence[int], second: Sequence[int], cost: Callable[[int], float]) -> None:
         """Add a cost for each value, of the difference of its numbers of occurrences in two lists."""
-        n = len(first)
-        if len(second) != n or len({*first, *second}) != 2 * n:
-            self.given.fail("the two lists must have the same number of variables, without repetitions")
+        n, scope = len(first), (*first, *second)
+        for u in scope:
+            if u not in self.scope:
+                self.fail(f"the variable {u} is not one of the cost function, {self.scope}")
+        if len(second) != n or len(set(scope)) != 2 * n:
+            self.fail("the two lists must have the same number of variables, without repetitions")
         for value in self.values:
-            self.add(
-                lambda i, excess, x, value=value: excess + (x == value) * (1 if i < n else -1),
-                cost,
-                (*first, *second),
-            )
+            self.add(lambda i, m, x, value=value: m + (x == value) * (1 if i < n else -1), cost, scope)
 
     def add_runs(
         self, n: int, start: dict[int, float], end: dict[int, float], steps: Iterable[tuple[Any, ...]]
@@ -154,124 +135,110 @@ class FunctionRequest(NamedTuple):
             arcs[before, x].append((after, self.limited(cost)))
         for state in (*start, *end, *(state for s, x in arcs for state in (s, *(t for t, _ in arcs[s, x])))):
             if not 0 <= state < n:
-                self.given.fail(f"the automaton has {n} states, numbered from 0; there is no state {state}")
+                self.fail(f"the automaton has {n} states, numbered from 0; there is no state {state}")
         self.builder.add_automaton(
             self.scope,
-            Automaton(
-                {s: self.limited(cost) for s, cost in start.items()},
-                lambda _, s, x: arcs.get((s, x), ()),
-                lambda s: self.limited(end[s]) if s in end else math.inf,
-            ),
+            {s: self.limited(cost) for s, cost in start.items()},
+            lambda _, s, x: arcs.get((s, x), ()),
+            lambda s: self.limited(end[s]) if s in end else math.inf,
         )
 
 
-def _differ(f: FunctionRequest, penalty: Callable[[float], float], in_pairs: bool = False) -> None:
-    if in_pairs or f.limited(penalty(1)) == math.inf:
+def _penalty(metric: str, cost: float) -> Callable[[float], float]:
+    """Return a penalty as a function of the violation.
+
+    "hard" is the cost of any violation, "quad" grows with the square, all others grow linearly.
+    """
+    power = {"hard": 0, "quad": 2}.get(metric, 1)
+    return lambda violation: cost * violation**power if violation > 0 else 0.0
+
+
+_VIOLATIONS: dict[str, Callable[[float, float], float]] = {
+    "==": lambda total, to: abs(to - total),
+    "<=": lambda total, to: total - to,
+    "<": lambda total, to: total - to + 1,
+    "!=": lambda total, to: total == to,
+    ">": lambda total, to: to - total + 1,
+    ">=": lambda total, to: to - total,
+}
+"""The amount by which a sum of integers violates a comparison, if it is positive."""
+
+
+def _differ(f: KeywordFunction, metric: str, cost: float) -> None:
+    penalty = _penalty(metric, cost)
+    if metric.startswith("dec") or f.limited(penalty(1)) == math.inf:
         f.add_pairs(lambda x, y: penalty(x == y))
     else:
-        f.add_counts(((value, 0, 1) for value in f.values), lambda _, excess: penalty(max(excess, 0)))
+        f.add_counts(((value, 0, 1) for value in f.values), lambda _, excess: penalty(excess))
 
 
-def _soft_all_different(f: FunctionRequest) -> None:
-    metric, cost = f.given.choice("a kind of penalty", ("var", "dec", "decbi")), f.given.cost("a cost")
-    _differ(f, lambda violation: cost * violation, metric != "var")
+def _cardinalities(
+    f: KeywordFunction, metric: str, cost: float, rows: Iterable[Any], scope: Sequence[int] | None = None
+) -> None:
+    penalty = _penalty(metric, cost)
+    f.add_counts(rows, lambda lack, excess: penalty(max(lack, excess)), scope)
 
 
-def _cardinalities(f: FunctionRequest, metrics: Sequence[str] = _METRICS) -> None:
-    penalty, bounds = f.penalty(metrics), f.given.rows("the values and their bounds", "iii")
-    f.add_counts(bounds, lambda lack, excess: penalty(max(lack, excess)))
-
-
-def _soft_cardinalities(f: FunctionRequest) -> None:
-    metric, cost = f.given.choice("a kind of penalty", ("var", "dec", "wdec")), f.given.cost("a cost")
-    rows = f.given.rows("the values and their bounds", "iiicc" if metric == "wdec" else "iii")
+def _soft_cardinalities(f: KeywordFunction, metric: str, cost: float) -> None:
+    rows = f.rows("the values and their bounds", "iiicc" if metric == "wdec" else "iii")
     if metric == "var" and f.limited(cost) < math.inf:
-        f.given.fail("a finite cost for each variable to change is not supported here; use 'dec'")
+        f.fail("a finite cost for each variable to change is not supported here; use 'dec'")
     f.add_counts(rows, lambda lack, excess, a=cost, b=cost: a * max(lack, 0) + b * max(excess, 0))
 
 
-def _among(f: FunctionRequest, metrics: Sequence[str] = _METRICS, bounds_first: bool = False) -> None:
-    penalty, bounds = f.penalty(metrics), f.interval() if bounds_first else None
-    values = set(f.given.rows("the values", "i"))
-    low, high = bounds or f.interval()
+def _among(f: KeywordFunction, metric: str, cost: float, values: list[int], low: int, high: int) -> None:
+    penalty = _penalty(metric, cost)
     f.add(lambda _, n, x: n + (x in values), lambda n: penalty(max(low - n, n - high)))
 
 
-def _variable_among(f: FunctionRequest) -> None:
-    penalty, values, last = f.penalty(), set(f.given.rows("the values", "i")), len(f.scope) - 1
+def _variable_among(f: KeywordFunction, metric: str, cost: float, values: list[int]) -> None:
+    penalty, last = _penalty(metric, cost), len(f.scope) - 1
     f.add(lambda i, n, x: n + (x in values) if i < last else n - x, lambda n: penalty(abs(n)))
 
 
-def _soft_same(f: FunctionRequest) -> None:
-    cost = f.given.cost("a cost")
-    f.add_same(*f.given.halves(), lambda excess: cost * max(excess, 0))
+def _same(f: KeywordFunction, metric: str, cost: float, rows: Iterable[Any] = ()) -> None:
+    penalty, half = _penalty(metric, cost), len(f.scope) // 2
+    f.add_same(f.scope[:half], f.scope[half:], lambda excess: penalty(abs(excess)))
+    for part in (f.scope[:half], f.scope[half:]):
+        _cardinalities(f, metric, cost, rows, part)
 
 
-def _same(f: FunctionRequest, bounded: bool = False) -> None:
-    penalty, half = f.penalty(), len(f.scope) // 2
-    halves = f.scope[:half], f.scope[half:]
-    bounds = f.given.rows("the values and their bounds", "iii") if bounded else []
-    f.add_same(*halves, lambda excess: penalty(abs(excess)))
-    for part in halves:
-        f.add_counts(bounds, lambda lack, excess: penalty(max(lack, excess)), part)
-
-
-def _overlap(f: FunctionRequest) -> None:
-    penalty, to, half = f.comparison(), f.given.count("the right-hand side"), len(f.scope) // 2
+def _overlap(f: KeywordFunction, metric: str, cost: float, comparator: str, to: int) -> None:
+    penalty, half = _penalty(metric, cost), len(f.scope) // 2
     if len(f.scope) % 2:
-        f.given.fail("the scope must be two sequences of the same length")
+        f.fail("the scope must be two sequences of the same length")
 
     def step(i: int, state: tuple[int, int], x: int) -> tuple[int, int]:
         count, before = state
         return (count, x) if i % 2 == 0 else (count + (x == before != 0), 0)
 
     pairs = [u for pair in zip(f.scope[:half], f.scope[half:], strict=True) for u in pair]
-    f.add(step, lambda state: penalty(state[0], to), pairs, start=(0, 0))
+    f.add(step, lambda state: penalty(_VIOLATIONS[comparator](state[0], to)), pairs, start=(0, 0))
 
 
-def _sum(f: FunctionRequest) -> None:
-    penalty, to = f.comparison(), f.given.count("the right-hand side")
-    f.add(lambda _, total, x: total + x, lambda total: penalty(total, to))
-
-
-def _variable_sum(f: FunctionRequest) -> None:
-    penalty, last = f.comparison(), len(f.scope) - 1
-    f.add(lambda i, total, x: total + x if i < last else total - x, lambda total: penalty(total, 0))
-
-
-def _largest(f: FunctionRequest) -> None:
-    default = f.given.cost("a default cost")
-    costs = {(u, x): cost for u, x, cost in f.given.rows("the variables, values and costs", "iic")}
+def _sum(f: KeywordFunction, metric: str, cost: float, comparator: str, to: int | None = None) -> None:
+    """Compare a sum with a number, or with the last variable."""
+    penalty, n, right = _penalty(metric, cost), len(f.scope) - (to is None), to or 0
     f.add(
-        lambda i, largest, x: max(largest, costs.get((f.scope[i], x), default)),
-        lambda largest: largest,
-        start=-math.inf,
+        lambda i, total, x: total + (x if i < n else -x),
+        lambda total: penalty(_VIOLATIONS[comparator](total, right)),
     )
 
 
-def _soft_regular(f: FunctionRequest) -> None:
-    f.given.choice("a kind of penalty", ("var",))
-    cost, n = f.given.cost("a cost"), f.given.count("the number of states")
-    start, end = (dict.fromkeys(f.given.rows(f"the {which} states", "i"), 0.0) for which in _ENDS)
-    steps = f.given.rows("the transitions", "iii")
-    f.add_runs(n, start, end, ((s, x, t, cost * (x != y)) for s, y, t in steps for x in f.values))
+def _largest(f: KeywordFunction, default: float, rows: list[Any]) -> None:
+    costs = {(u, x): cost for u, x, cost in rows}
+    step = lambda i, most, x: max(most, costs.get((f.scope[i], x), default))  # noqa: E731
+    f.add(step, lambda most: most, start=-math.inf)
 
 
-def _regular(f: FunctionRequest) -> None:
-    n = f.given.count("the number of states")
-    start, end = (dict(f.given.rows(f"the {which} states", "ic")) for which in _ENDS)
-    f.add_runs(n, start, end, f.given.rows("the transitions", "iiic"))
+def _soft_regular(f: KeywordFunction, _: str, cost: float, n: int, *lists: Any) -> None:
+    start, end, steps = lists
+    arcs = ((s, x, t, cost * (x != y)) for s, y, t in steps for x in f.values)
+    f.add_runs(n, dict.fromkeys(start, 0.0), dict.fromkeys(end, 0.0), arcs)
 
 
-def _clique(f: FunctionRequest) -> None:
-    most = f.given.count("the largest number of variables")
-    values = [set(f.given.rows("the values of a variable", "i")) for _ in f.scope]
-    f.add(lambda i, n, x: n + (x in values[i]), lambda n: 0.0 if n <= most else math.inf)
-
-
-def _knapsack(f: FunctionRequest, read: Callable[[FunctionRequest], list[dict[int, int]]]) -> None:
+def _knapsack(f: KeywordFunction, capacity: int, weights: list[dict[int, int]]) -> None:
     """Require that a sum of integer weights, of the states of each variable, is at least the capacity."""
-    capacity, weights = f.given.count("the capacity"), read(f)
     rows = [[w.get(x, 0) for x in range(k)] for w, k in zip(weights, f.builder.shape(f.scope), strict=True)]
     most, least = list(map(max, rows)), list(map(min, rows))
 
@@ -284,33 +251,21 @@ def _knapsack(f: FunctionRequest, read: Callable[[FunctionRequest], list[dict[in
     f.add(step, lambda missing: math.inf if missing > 0 else 0.0, start=capacity)
 
 
-def _weights_by_tuples(f: FunctionRequest) -> list[dict[int, int]]:
+def _knapsack_by_tuples(f: KeywordFunction, capacity: int, rows: list[Any]) -> None:
     weights: dict[int, dict[int, int]] = {u: {} for u in f.scope}
-    for u, x, weight in f.given.rows("the variables, values and weights", "iii"):
+    for u, x, weight in rows:
         if u not in weights:
-            f.given.fail(f"the weight of the variable {u} is given, but the scope is {f.scope}")
+            f.fail(f"the weight of the variable {u} is given, but the scope is {f.scope}")
         weights[u][x] = weight
-    return list(weights.values())
+    _knapsack(f, capacity, list(weights.values()))
 
 
-def _threshold(f: FunctionRequest, excess: Callable[[int, int, int], int]) -> None:
-    shift, most = f.given.count("a constant"), f.given.count("the largest cost")
-
-    def cost(x: int, y: int) -> float:
-        violation = max(excess(x, y, shift), 0)
-        return violation if violation <= most else math.inf
-
-    f.add_pairs(cost)
+def _threshold(excess: Callable[..., int], f: KeywordFunction, shift: int, most: int) -> None:
+    f.add_pairs(lambda x, y: v if (v := max(excess(x, y, shift), 0)) <= most else math.inf)
 
 
-def _disjunction(f: FunctionRequest) -> None:
-    a, b, cost = f.given.count("a constant"), f.given.count("a constant"), f.given.cost("a penalty")
-    f.add_pairs(lambda x, y: 0.0 if x >= y + b or y >= x + a else cost)
-
-
-def _special_disjunction(f: FunctionRequest) -> None:
-    a, b, most_x, most_y = (f.given.count("a constant") for _ in range(4))
-    cost_x, cost_y = f.given.cost("a cost"), f.given.cost("a cost")
+def _special_disjunction(f: KeywordFunction, a: int, b: int, *parameters: int) -> None:
+    most_x, most_y, cost_x, cost_y = parameters
 
     def cost(x: int, y: int) -> float:
         apart = x >= y + b or y >= x + a
@@ -321,61 +276,68 @@ def _special_disjunction(f: FunctionRequest) -> None:
     f.add_pairs(cost)
 
 
-BINARY: dict[str, Callable[[FunctionRequest], None]] = {
-    ">=": lambda f: _threshold(f, lambda x, y, c: y + c - x),
-    ">": lambda f: _threshold(f, lambda x, y, c: y + c + 1 - x),
-    "<=": lambda f: _threshold(f, lambda x, y, c: x - c - y),
-    "<": lambda f: _threshold(f, lambda x, y, c: x - c + 1 - y),
-    "=": lambda f: _threshold(f, lambda x, y, c: abs(y + c - x)),
-    "disj": _disjunction,
-    "sdisj": _special_disjunction,
-}
-"""Cost functions of two variables."""
-GLOBAL: dict[str, Callable[[FunctionRequest], None]] = {
-    "clique": _clique,
-    "knapsack": lambda f: _knapsack(f, lambda f: [{1: f.given.count("a weight")} for _ in f.scope]),
-    "knapsackp": lambda f: _knapsack(
-        f, lambda f: [dict(f.given.rows("the values and weights of a variable", "ii")) for _ in f.scope]
+_PENALTY, _SOFT, _COMPARISON = "|hard|lin|quad cost", "|var cost", "|hard|lin|quad cost |==|<=|<|!=|>|>="
+_BOUNDS, _LIMITS = "values_and_their_bounds:iii", "lower_bound upper_bound"
+BINARY: dict[str, tuple[str, Callable[..., None]]] = {
+    ">=": ("constant largest_violation", partial(_threshold, lambda x, y, c: y + c - x)),
+    ">": ("constant largest_violation", partial(_threshold, lambda x, y, c: y + c + 1 - x)),
+    "<=": ("constant largest_violation", partial(_threshold, lambda x, y, c: x - c - y)),
+    "<": ("constant largest_violation", partial(_threshold, lambda x, y, c: x - c + 1 - y)),
+    "=": ("constant largest_violation", partial(_threshold, lambda x, y, c: abs(y + c - x))),
+    "disj": (
+        "constant constant cost",
+        lambda f, a, b, cost: f.add_pairs(lambda x, y: 0.0 if x >= y + b or y >= x + a else cost),
     ),
-    "knapsackv": lambda f: _knapsack(f, _weights_by_tuples),
-    "max": _largest,
-    "salldiff": _soft_all_different,
-    "salldiffdp": lambda f: _differ(f, f.penalty(("var",))),
-    "samong": lambda f: _among(f, ("var",), bounds_first=True),
-    "samongdp": lambda f: _among(f, ("var",), bounds_first=True),
-    "sgcc": _soft_cardinalities,
-    "sgccdp": lambda f: _cardinalities(f, ("var",)),
-    "smaxdp": _largest,
-    "sregular": _soft_regular,
-    "sregulardp": _soft_regular,
-    "ssame": _soft_same,
-    "walldiff": lambda f: _differ(f, f.penalty()),
-    "wamong": _among,
-    "wgcc": _cardinalities,
-    "woverlap": _overlap,
-    "wregular": _regular,
-    "wsame": _same,
-    "wsamegcc": lambda f: _same(f, bounded=True),
-    "wsum": _sum,
-    "wvaramong": _variable_among,
-    "wvarsum": _variable_sum,
+    "sdisj": ("constant constant constant constant cost cost", _special_disjunction),
 }
-"""Cost functions of any number of variables."""
+"""Parameters of the cost functions of two variables, and what adds them to a model."""
+KEYWORDS: dict[str, tuple[str, Callable[..., None]]] = BINARY | {
+    "clique": (
+        "largest_number_of_variables values_of_a_variable:i*",
+        lambda f, most, values: f.add(
+            lambda i, n, x: n + (x in values[i]), lambda n: 0.0 if n <= most else math.inf
+        ),
+    ),
+    "knapsack": ("capacity weight*", lambda f, c, weights: _knapsack(f, c, [{1: w} for w in weights])),
+    "knapsackp": ("capacity weights:ii*", lambda f, c, weights: _knapsack(f, c, list(map(dict, weights)))),
+    "knapsackv": ("capacity variables,_values_and_weights:iii", _knapsack_by_tuples),
+    "max": ("default_cost variables,_values_and_costs:iic", _largest),
+    "salldiff": ("|var|dec|decbi cost", _differ),
+    "salldiffdp": (_SOFT, _differ),
+    "samong": (f"{_SOFT} {_LIMITS} values:i", lambda f, m, c, low, high, v: _among(f, m, c, v, low, high)),
+    "sgcc": ("|var|dec|wdec cost", _soft_cardinalities),
+    "sgccdp": (f"{_SOFT} {_BOUNDS}", _cardinalities),
+    "sregular": (f"{_SOFT} number_of_states initial_states:i final_states:i transitions:iii", _soft_regular),
+    "ssame": ("cost", lambda f, cost: f.add_same(*f.halves(), lambda excess: cost * max(excess, 0))),
+    "walldiff": (_PENALTY, _differ),
+    "wamong": (f"{_PENALTY} values:i {_LIMITS}", _among),
+    "wgcc": (f"{_PENALTY} {_BOUNDS}", _cardinalities),
+    "woverlap": (f"{_COMPARISON} right-hand_side", _overlap),
+    "wregular": (
+        "number_of_states initial_states:ic final_states:ic transitions:iiic",
+        lambda f, n, start, end, steps: f.add_runs(n, dict(start), dict(end), steps),
+    ),
+    "wsame": (_PENALTY, _same),
+    "wsamegcc": (f"{_PENALTY} {_BOUNDS}", _same),
+    "wsum": (f"{_COMPARISON} right-hand_side", _sum),
+    "wvaramong": (f"{_PENALTY} values:i", _variable_among),
+    "wvarsum": (_COMPARISON, _sum),
+}
+"""The same for all cost functions."""
+KEYWORDS |= {"samongdp": KEYWORDS["samong"], "smaxdp": KEYWORDS["max"], "sregulardp": KEYWORDS["sregular"]}
 
 
-def add_function(request: FunctionRequest, keyword: str) -> None:
+def add_function(f: KeywordFunction, keyword: str) -> None:
     """Add the cost function of a keyword.
 
     Costs of functions that count occurrences of several values are limited for each value.
     """
-    if keyword in BINARY:
-        if len(request.scope) != 2:
-            request.given.fail(f"the cost function {keyword!r} has 2 variables, not {len(request.scope)}")
-        BINARY[keyword](request)
-    elif keyword in GLOBAL:
-        GLOBAL[keyword](request)
-    else:
-        request.given.fail(
+    if keyword in BINARY and len(f.scope) != 2:
+        f.fail(f"the cost function {keyword!r} has 2 variables, not {len(f.scope)}")
+    if keyword not in KEYWORDS:
+        f.fail(
             f"the cost function {keyword!r} is not supported; define it in extension, by tuples of states "
-            f"and their costs, or use one of {', '.join([*BINARY, *GLOBAL])}"
+            f"and their costs, or use one of {', '.join(KEYWORDS)}"
         )
+    signature, add = KEYWORDS[keyword]
+    add(f, *f.parameters(signature))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -23,7 +22,6 @@ _CHUNK = 2**22
 _LONE_SIGN = re.compile(rb"[-+](?![0-9])")
 _LINE_END = ord("\n")
 _SPACES = b" \t\n\r\v\f"
-Errors = list[tuple[int, str]]
 _WORD, _SPACE, _BRACKET, _QUOTE = range(4)
 
 
@@ -39,10 +37,6 @@ class Words:
     nested : bool, default False
         Whether the file is similar to JSON: each bracket is a word, commas and colons are spaces, and a pair
         of quotation marks encloses a word.
-
-    Attributes
-    ----------
-    n_words : int
     """
 
     def __init__(self, path_or_file: PathOrFile, comments: bytes = b"", nested: bool = False) -> None:
@@ -103,15 +97,20 @@ class Words:
         if total > MAX_ENTRIES:
             self.fail(f"the variables have {total:.3g} states, which is more than {MAX_ENTRIES}", number)
 
+    def check_scopes(self, arities: Array, variables: Array, places: Array, n_variables: int) -> None:
+        """Fail if a variable does not exist, or is twice in one of the lists of these lengths."""
+        for i in np.flatnonzero((variables < 0) | (variables >= n_variables))[:1].tolist():
+            reason = f"a variable is {variables[i]}, but must be at least 0 and less than {n_variables}"
+            self.fail(reason, int(places[i]))
+        keys = np.repeat(np.arange(arities.size) * n_variables, arities) + variables
+        ordered = np.sort(keys)
+        for key in ordered[1:][ordered[1:] == ordered[:-1]][:1]:
+            i = np.flatnonzero(keys == key)[1]
+            self.fail(f"the function names the variable {variables[i]} twice", int(places[i]))
+
 
 class Tokens(Words):
-    """Reads the words of a file one after the other.
-
-    Attributes
-    ----------
-    position : int
-        Number of words read so far.
-    """
+    """Reads the words of a file one after the other; `position` is the number of words read so far."""
 
     def __init__(self, path_or_file: PathOrFile, comments: bytes = b"") -> None:
         super().__init__(path_or_file, comments)
@@ -127,13 +126,6 @@ class Tokens(Words):
         self.expect(1, what)
         self.position += 1
         return shown(self.at(self.position - 1))
-
-    def choice(self, what: str, words: Sequence[str]) -> str:
-        """Read one of some words."""
-        word = self.word(what)
-        if word not in words:
-            self.fail(f"expected {what}, one of {', '.join(words)}, got {word!r}")
-        return word
 
     def next_is(self, word: str) -> bool:
         """Return whether the next word is this one."""
@@ -167,65 +159,41 @@ class Tokens(Words):
         self.position += 1
         return value
 
-    def integers(self, count: int, what: str) -> Array:
-        """Read integers into an array of shape (count,)."""
-        self.expect(count, what)
-        values, errors = self.parsed(count, int, what)
-        self.fail_at_first(errors)
-        self.position += count
-        return values
-
     def cardinalities(self, n_variables: int) -> Array:
         """Read the numbers of states of the variables."""
         values = self.integers(n_variables, "the numbers of states of the variables")
         for u in np.flatnonzero(values < 1).tolist():
             place = self.position - n_variables + u
             self.fail(f"variable {u} has {values[u]} states, but must have at least 1", place)
-        self.check_states(values.sum(dtype=np.float64))
+        self.check_states(values.sum(dtype=np.float64), self.position - 1)
         return values
-
-    def check_states(self, total: float, number: int | None = None) -> None:
-        """Fail if the total number of states is too large."""
-        super().check_states(total, self.position - 1 if number is None else number)
 
     def scope(self, arity: int, n_variables: int) -> Array:
         """Read the variables of a factor."""
-        count = min(arity, self.n_left)
-        variables, errors = self.parsed(count, int, "a variable")
-        places = np.arange(self.position, self.position + count)
-        self.fail_at_first(errors + self.scope_errors(np.array([count]), variables, places, n_variables))
-        self.skip(arity, "the variables of a factor")
+        places = self.position + np.arange(min(arity, self.n_left))
+        variables = self.integers(arity, "the variables of a factor")
+        self.check_scopes(np.array([arity]), variables, places, n_variables)
         return variables
 
-    def scope_errors(self, arities: Array, variables: Array, places: Array, n_variables: int) -> Errors:
-        """Return the errors of the variables of factors; `places` are the numbers of their words."""
-        i = wrong_variable(arities, variables, n_variables)
-        if i is None:
-            return []
-        u = variables[i]
-        if not 0 <= u < n_variables:
-            return [(places[i], f"a variable is {u}, but must be at least 0 and less than {n_variables}")]
-        return [(places[i], f"the factor names the variable {u} twice")]
-
-    def fail_at_first(self, errors: Errors) -> None:
-        """Raise `InvalidInputError` about the first of some wrong words, if there are any."""
-        for number, reason in sorted(errors)[:1]:
-            self.fail(reason, number)
+    def integers(self, count: int, what: str) -> Array:
+        """Read integers into an array of shape (count,)."""
+        self.expect(count, what)
+        values = self._parsed(count, np.int64, what)
+        self.position += count
+        return values
 
     def numbers(self, count: int, what: str) -> Array:
         """Return the next `count` words as floats, without reading them; `what` names them in errors."""
-        values, errors = self.parsed(min(count, self.n_left), float, what)
-        self.fail_at_first(errors)
-        return values
+        return self._parsed(min(count, self.n_left), np.float64, what)
 
-    def parsed(self, count: int, kind: type[int] | type[float], what: str) -> tuple[Array, Errors]:
-        """Return the next `count` words as numbers, without reading them, and the first error.
+    def _parsed(self, count: int, kind: type[np.int64] | type[np.float64], what: str) -> Array:
+        """Return the next `count` words as numbers, without reading them.
 
         One call of numpy reads all, unless it may err: it reads "1-2" as two numbers, a lone sign as an
-        integer, and an integer of more than 64 bits as the largest one. Numbers are 0 from an error on.
+        integer, and an integer of more than 64 bits as the largest one.
         """
         begin, end = self._starts[[self.position, self.position + count]]
-        if kind is float or not _LONE_SIGN.search(self._text, begin, end):
+        if kind is np.float64 or not _LONE_SIGN.search(self._text, begin, end):
             with warnings.catch_warnings():
                 # Before numpy 2.3, a word that is no number is only deprecated.
                 warnings.simplefilter("error", DeprecationWarning)
@@ -233,17 +201,17 @@ class Tokens(Words):
                     values = np.fromstring(self._text[begin:end], dtype=kind, sep=" ")
                 except (ValueError, DeprecationWarning):
                     values = np.empty(0)
-            if values.size == count and (kind is float or np.abs(values).max(initial=0) < 2**62):
-                return values, []
+            if values.size == count and (kind is np.float64 or np.abs(values).max(initial=0) < 2**62):
+                return values
         values = np.zeros(count, dtype=kind)
         for i in range(count):
             word = self.at(self.position + i)
             try:
-                values[i] = np.int64(int(word)) if kind is int else float(word)
+                values[i] = np.int64(int(word)) if kind is np.int64 else float(word)
             except (ValueError, OverflowError):
-                integer = ", an integer of at most 64 bits" if kind is int else ""
-                return values, [(self.position + i, f"expected {what}{integer}, got {shown(word)!r}")]
-        return values, []
+                integer = ", an integer of at most 64 bits" if kind is np.int64 else ""
+                self.fail(f"expected {what}{integer}, got {shown(word)!r}", self.position + i)
+        return values
 
     def expect(self, count: int, what: str) -> None:
         """Raise `InvalidInputError` if fewer than `count` words remain."""
@@ -263,23 +231,7 @@ class Tokens(Words):
             self.fail(f"{word!r} follows {what}, where the file should end", self.position)
 
     def fail(self, reason: str, number: int | None = None) -> NoReturn:
-        """Raise `InvalidInputError` about a word, by default the last one read."""
         super().fail(reason, self.position - 1 if number is None else number)
-
-
-def wrong_variable(arities: Array, variables: Array, n_variables: int) -> int | None:
-    """Return the place of a variable that does not exist, or of one that is twice in a list.
-
-    The lists of the variables have the lengths `arities`; None says that nothing is wrong.
-    """
-    wrong = (variables < 0) | (variables >= n_variables)
-    keys = np.repeat(np.arange(arities.size), arities) * (n_variables + 2)
-    keys += variables.clip(-1, n_variables) + 1
-    ordered = np.sort(keys)
-    if (ordered[1:] == ordered[:-1]).any():
-        order = np.argsort(keys, kind="stable")
-        wrong[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
-    return int(np.argmax(wrong)) if wrong.any() else None
 
 
 def shown(word: bytes) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import entries_of
-from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, blocks_of
+from cutplane.graphical.files.builder import FactorBlock, blocks_of
 from cutplane.graphical.files.tokens import MAX_ARITY, Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
@@ -93,23 +93,16 @@ def read_uai(
     cardinalities = tokens.cardinalities(n)
     count = tokens.integer("the number of factors")
     tokens.expect(count, "the scopes of the factors")
-    first, arities, errors = tokens.position, [], []
+    first, arities = tokens.position, []
     for _ in range(count):
-        arity = tokens.integer("the arity of a factor")
-        if arity > MAX_ARITY:
-            reason = f"a factor of {arity} variables is too large for a table; {MAX_ARITY} are possible"
-            tokens.position -= 1
-            errors = [(tokens.position, reason)]
-            break
-        arities.append(min(arity, tokens.n_left))
-        tokens.position += arities[-1]
-    arities, last = np.array(arities, dtype=np.int64), tokens.position
-    places = _without_sizes(np.arange(first, last), arities)
+        arities.append(tokens.integer("the arity of a factor"))
+        if arities[-1] > MAX_ARITY:
+            tokens.fail(f"a factor of {arities[-1]} variables is too large; {MAX_ARITY} are possible")
+        tokens.skip(arities[-1], "the variables of a factor")
+    arities, places = np.array(arities, dtype=np.int64), np.arange(first, tokens.position)
     tokens.position = first
-    scopes, wrong = tokens.parsed(last - first, int, "a variable")
-    scopes = _without_sizes(scopes, arities)
-    tokens.fail_at_first(errors + wrong + tokens.scope_errors(arities, scopes, places, n))
-    tokens.position = last
+    scopes = _without_sizes(tokens.integers(places.size, "a variable"), arities)
+    tokens.check_scopes(arities, scopes, _without_sizes(places, arities), n)
     sizes = entries_of(cardinalities, arities, scopes)
     energies = _energies(tokens, int(min(count + sizes.sum(), tokens.n_left)))
     for number, needed in enumerate(sizes.tolist()):
@@ -118,10 +111,9 @@ def read_uai(
             tokens.fail(f"the table of factor {number} has {size} entries, its variables need {needed:.0f}")
         tokens.skip(size, f"the table of factor {number}")
     tokens.finish("the last table")
-    builder = ModelBuilder(cardinalities, tokens.fail)
-    builder.add_all(arities, scopes, _without_sizes(energies, sizes.astype(np.int64)))
-    del tokens, energies
-    model = builder.model()
+    del tokens  # as large as the model
+    energies = _without_sizes(energies, sizes.astype(np.int64))
+    model = GraphicalModel.from_flat(cardinalities, arities, scopes, energies)
     if evidence is None:
         return model
     if not isinstance(evidence, Mapping):
@@ -270,8 +262,7 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
             yield "".join([f"{' '.join(map(str, (len(one), *one)))}\n" for one in scopes])
         yield "\n"
         for block, shift in zip(blocks_of(model), shifts, strict=True):
-            sizes = np.diff(np.append(block.starts, block.costs.size))
-            words = list(map(repr, np.exp(np.repeat(shift, sizes) - block.costs).tolist()))
+            words = list(map(repr, np.exp(np.repeat(shift, block.sizes) - block.costs).tolist()))
             yield "".join([f"{end - begin}\n{' '.join(words[begin:end])}\n" for begin, end in block.ends])
         yield "".join([f"{size}\n{' '.join([repr(one)] * size)}\n" for one in flat.tolist()])
 
@@ -281,7 +272,7 @@ def write_uai(model: GraphicalModel, path_or_file: PathOrFile) -> None:
 def _shifts(block: FactorBlock) -> Array:
     """Return numbers to subtract from the energies of each factor, so that their exponentials are floats."""
     sizes = np.abs(np.where(np.isfinite(block.costs), block.costs, 0.0))
-    shifts = np.zeros(block.starts.size)
+    shifts = np.zeros(block.sizes.size)
     for i in np.flatnonzero(np.maximum.reduceat(sizes, block.starts) > _LIMIT).tolist():
         table = block.costs[slice(*block.ends[i])]
         low, high = (float(extreme(table[np.isfinite(table)])) for extreme in (np.min, np.max))

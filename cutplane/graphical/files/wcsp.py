@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factors import places_of, starts_of
-from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, blocks_of
-from cutplane.graphical.files.global_functions import FunctionRequest, add_function
+from cutplane.graphical.files.builder import FactorBlock, ModelBuilder, SparseTables, as_digits, blocks_of
+from cutplane.graphical.files.global_functions import KeywordFunction, add_function
 from cutplane.graphical.files.tokens import MAX_ARITY, Tokens
 from cutplane.graphical.model import GraphicalModel
 from cutplane.pieces.text import PathOrFile, write_text
-from cutplane.pieces.validation import Array, as_count, as_scalar
+from cutplane.pieces.validation import Array, as_scalar
 
 _MANY = 2**15
 """Most cost functions to read at once, because about ten arrays are as large as their text."""
@@ -86,7 +86,7 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
     >>> read_wcsp(io.StringIO(text)).map().labelling[:4].tolist()
     [2, 0, 1, 3]
     """
-    tokens = _WcspTokens(path_or_file)
+    tokens = Tokens(path_or_file)
     name = tokens.word("the name of the problem")
     if name.startswith("{"):
         tokens.fail("this is a file in the CFN format; use read_cfn")
@@ -104,11 +104,6 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
         tokens.fail(f"variable {u} has {sizes[u]} states, but the first line says at most {most}", place)
     builder = ModelBuilder(sizes, tokens.fail)
 
-    def limited(cost: float) -> float:
-        if cost < 0:
-            tokens.fail(f"a cost is {cost:g}, but must be at least 0")
-        return math.inf if cost >= bound else float(cost)
-
     def add(tables: SparseTables, places: Array | None = None) -> None:
         defaults, costs = (np.where(part >= bound, np.inf, part) for part in (tables.defaults, tables.costs))
         ignored = builder.add_tuples(tables._replace(defaults=defaults, costs=costs))
@@ -123,28 +118,25 @@ def read_wcsp(path_or_file: PathOrFile, upper_bound: float | None = None) -> Gra
             add(*_read_tables(tokens, heads, sizes))
             continue
         head, arity = tokens.position, tokens.integer("the arity of a cost function", low=-math.inf)
-        variables = tokens.scope(abs(arity), n)
-        default = tokens.integer("a default cost", low=-1)
-        if default == -1:
+        scope = tokens.scope(abs(arity), n)
+        if tokens.integer("a default cost", low=-1) == -1:
             keyword = tokens.word("the keyword of a cost function defined in intention")
-            tokens.variables = tuple(variables.tolist())
-            add_function(FunctionRequest(builder, tokens.variables, tokens, limited), keyword)
+            add_function(_WcspFunction(tokens, builder, scope.tolist(), bound), keyword)
             continue
         number = tokens.integer("the number of tuples", low=-len(shared))
-        if number < 0:
-            tables, uses = shared[-number - 1]
-            shape = builder.shape(tables.scopes)
-            if builder.shape(variables) != shape:
-                tokens.fail(
-                    f"the shared cost function {-number} has states {shape}, its user has "
-                    f"{builder.shape(variables)}"
-                )
-            uses += variables.tolist()
+        if number >= 0:
+            tokens.skip(number * (abs(arity) + 1), "the states and costs of tuples")
+            tables, places = _read_tables(tokens, [head], sizes)
+            shared.append((tables, []))
+            add(tables, places)
             continue
-        tokens.skip(number * (abs(arity) + 1), "the states and costs of tuples")
-        tables, places = _read_tables(tokens, [head], sizes)
-        shared.append((tables, []))
-        add(tables, places)
+        tables, uses = shared[-number - 1]
+        shapes = builder.shape(tables.scopes), builder.shape(scope)
+        if shapes[0] != shapes[1]:
+            tokens.fail(
+                f"the shared cost function {-number} has states {shapes[0]}, its user has {shapes[1]}"
+            )
+        uses += scope.tolist()
     tokens.finish("the last cost function")
     for tables, uses in shared:
         count = len(uses) // tables.arities[0]
@@ -183,35 +175,30 @@ def _plain_functions(tokens: Tokens, most: int) -> list[int]:
 
 def _read_tables(tokens: Tokens, heads: list[int], cardinalities: Array) -> tuple[SparseTables, Array]:
     """Read the cost functions that begin at these words, up to the next word, and the places of tuples."""
-    start, end = heads[0], tokens.position
+    start, count = heads[0], tokens.position - heads[0]
     tokens.position = start
-    words, errors = tokens.parsed(end - start, int, "a variable, a state or a cost")
-    tokens.position = end
+    words = tokens.integers(count, "a variable, a state or a cost")
     at = np.array(heads) - start
     arities = np.abs(words[at])
     links = places_of(at + 1, arities)
     scopes = words[links]
-    errors += tokens.scope_errors(arities, scopes, start + links, cardinalities.size)
+    tokens.check_scopes(arities, scopes, start + links, cardinalities.size)
     at += arities + 1
     counts = words[at + 1]
     owners = np.repeat(np.arange(at.size), counts)
     widths = arities[owners]
     tuples = at[owners] + 2 + (np.arange(owners.size) - starts_of(counts)[owners]) * (widths + 1)
     digits = places_of(tuples, widths)
-    sizes = np.append(cardinalities, np.iinfo(np.int64).max)[scopes.clip(-1, cardinalities.size)]
-    sizes = sizes[places_of(starts_of(arities)[owners], widths)]
+    sizes = cardinalities[scopes[places_of(starts_of(arities)[owners], widths)]]
     tables = SparseTables(arities, scopes, words[at], owners, words[digits], words[tuples + widths])
-    for i in np.flatnonzero(tables.defaults < 0)[:1].tolist():
-        errors.append(
-            (start + int(at[i]), f"a default cost is {tables.defaults[i]}, but must be at least -1")
-        )
-    for i in np.flatnonzero((tables.states < 0) | (tables.states >= sizes))[:1].tolist():
-        reason = f"a tuple has the state {tables.states[i]} of a variable that has {sizes[i]} states"
-        errors.append((start + int(digits[i]), reason))
-    for i in np.flatnonzero(tables.costs < 0)[:1].tolist():
-        reason = f"the cost of a tuple is {tables.costs[i]}, but must be at least 0"
-        errors.append((start + int(tuples[i] + widths[i]), reason))
-    tokens.fail_at_first(errors)
+    for what, low, high, values, places in (
+        ("a default cost", -1, math.inf, tables.defaults, at),
+        ("a state of a tuple", 0, sizes, tables.states, digits),
+        ("the cost of a tuple", 0, math.inf, tables.costs, tuples + widths),
+    ):
+        for i in np.flatnonzero((values < np.maximum(low, 0)) | (values >= high))[:1].tolist():
+            less = f" and less than {high[i]}" if isinstance(high, np.ndarray) else ""
+            tokens.fail(f"{what} is {values[i]}, but must be at least {low}{less}", start + int(places[i]))
     return tables, start + tuples
 
 
@@ -230,29 +217,25 @@ def _warn_of_repetition(tokens: Tokens, tables: SparseTables, places: Array, fir
     )
 
 
-class _WcspTokens(Tokens):
-    """Reads the parameters of cost functions with a keyword; lists begin with their length."""
+class _WcspFunction(KeywordFunction):
+    """A cost function whose parameters are words; lists begin with their length."""
 
-    variables: tuple[int, ...] = ()
+    def __init__(self, tokens: Tokens, builder: ModelBuilder, scope: list[int], bound: float) -> None:
+        super().__init__(builder, scope, bound)
+        self.fail, self._tokens = tokens.fail, tokens
 
-    def cost(self, what: str) -> float:
-        return self.integer(what)
+    def read(self, kind: str, what: str) -> Any:
+        if kind == "w":
+            return self._tokens.word(what)
+        return self._tokens.integer(what, low=-math.inf if kind == "i" else 0)
 
-    def count(self, what: str) -> int:
-        return self.integer(what, low=-math.inf)
+    def length(self, what: str, width: int = 1) -> int:
+        return self.read("v", f"the number of {what.removeprefix('the ')}")
 
-    def rows(self, what: str, kinds: str) -> list[Any]:
-        count = self.integer(f"the number of {what.removeprefix('the ')}")
-        values = self.integers(count * len(kinds), what).reshape(count, len(kinds)).tolist()
-        return [row[0] if len(kinds) == 1 else tuple(row) for row in values]
-
-    def halves(self) -> tuple[Sequence[int], Sequence[int]]:
-        sizes = [self.integer("the length of a list of variables") for _ in range(2)]
-        variables = self.integers(sum(sizes), "the variables of two lists").tolist()
-        for u in variables:
-            if u not in self.variables:
-                self.fail(f"the variable {u} is not one of the cost function, {self.variables}")
-        return variables[: sizes[0]], variables[sizes[0] :]
+    def halves(self) -> tuple[list[int], list[int]]:
+        n, m = self.length("variables"), self.length("variables")
+        variables = [self.read("v", "a variable") for _ in range(n + m)]
+        return variables[:n], variables[n:]
 
 
 def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int = 0) -> float:
@@ -298,9 +281,7 @@ def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int =
     1 1 1
     <BLANKLINE>
     """
-    digits = as_count("precision", precision, low=0)
-    if digits > 15:
-        raise InvalidInputError(f"precision must be at most 15, got {precision}.")
+    digits = as_digits(precision)
     least = [np.minimum.reduceat(block.costs, block.starts) for block in blocks_of(model)]
     offset = math.fsum([model.constant, *(low for part in least for low in part.tolist())])
     is_infinite = offset == math.inf
@@ -308,8 +289,7 @@ def write_wcsp(model: GraphicalModel, path_or_file: PathOrFile, precision: int =
     def blocks() -> Iterator[tuple[FactorBlock, Array]]:
         """Yield blocks, and their costs as floats without a fraction."""
         for block, low in zip(() if is_infinite else blocks_of(model), least, strict=not is_infinite):
-            above = block.costs - np.repeat(low, np.diff(np.append(block.starts, block.costs.size)))
-            yield block, np.rint(above * 10.0**digits)
+            yield block, np.rint((block.costs - np.repeat(low, block.sizes)) * 10.0**digits)
 
     most = 1.0
     for block, costs in blocks():
