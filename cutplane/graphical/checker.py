@@ -134,7 +134,6 @@ class Checker:
         return np.concatenate(cliques), np.cumsum(sizes) - sizes
 
     def _entries(self, counts: Array) -> float:
-        """Return the number of entries of all cliques."""
         members, starts = self._cliques
         return float(np.exp2(np.add.reduceat(np.log2(np.maximum(counts, 1))[members], starts)).sum())
 

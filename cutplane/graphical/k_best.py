@@ -211,7 +211,7 @@ def _partition(run: _Run) -> None:
         run.ends_early(bound, "of finite energy")
 
 
-def _parts(spaces: _Exact | _Bounded, best: _Found) -> Parts:
+def _parts(spaces: _Spaces, best: _Found) -> Parts:
     """Yield ascending bounds, and the allowed states of the parts of a set without its best labelling."""
     starts, allowed = spaces.model.unary_starts, best.allowed
     if not allowed.size:
@@ -231,71 +231,67 @@ def _parts(spaces: _Exact | _Bounded, best: _Found) -> Parts:
         allowed[own[u]] = True
 
 
-def _spaces(run: _Run) -> tuple[_Exact | _Bounded, _Found | None]:
+def _spaces(run: _Run) -> tuple[_Spaces, _Found | None]:
     """Return a minimiser over parts, by elimination or inference, and the best labelling if it is found.
 
     The k-th least energy of labellings that differ from the best one in one variable is an upper bound of the
     k-th least energy. States with a larger least energy are in none of the k best labellings; without them,
     elimination may be possible.
     """
-    model, states = run.model, np.isfinite(run.model.unaries)
-    try:
-        return _Exact(model, CliqueTree(model, deadline=run.deadline)), None
-    except (InvalidInputError, TimeoutError):
-        bounded = _Bounded(run)
-    first = bounded.least(states, 0)
+    model, exact = run.model, _Spaces.exact(run)
+    if exact is not None:
+        return exact, None
+    bounded = _Spaces(run)
+    first = bounded.least(np.isfinite(model.unaries), 0)
     if first.labelling is None or run.stops(first.status):
         return bounded, first if first.labelling is not None else None
     changed = changed_energies(model, first.labelling)
     changed[model.unary_starts[:-1] + first.labelling] = np.inf
     highest = np.sort(np.append(first.energy, changed))[min(run.k, changed.size) - 1]
     alive = ~(bounded.lower_bounds(first, highest) > np.nextafter(highest, np.inf))
-    try:
-        return _Exact(model, CliqueTree(model, alive, deadline=run.deadline)), None
-    except (InvalidInputError, TimeoutError):
-        return bounded, first
+    exact = _Spaces.exact(run, alive)
+    return (bounded, first) if exact is None else (exact, None)
 
 
-class _Exact:
-    """Minimise over parts of a model by a clique tree."""
+class _Spaces:
+    """Minimises over parts of a model: by a clique tree, or by inference, with bounds from its messages."""
 
-    def __init__(self, model: FactorGraph, tree: CliqueTree) -> None:
-        self.model, self.tree = model, tree
+    def __init__(self, run: _Run, tree: CliqueTree | None = None) -> None:
+        self.run, self.model, self.tree = run, run.model, tree
 
-    def _costs(self, allowed: Array) -> Array:
-        return np.where(allowed[self.tree.kept], self.tree.unaries, np.inf)
+    @classmethod
+    def exact(cls, run: _Run, alive: Array | None = None) -> _Spaces | None:
+        try:
+            return cls(run, CliqueTree(run.model, alive, deadline=run.deadline))
+        except (InvalidInputError, TimeoutError):
+            return None
 
     def least(self, allowed: Array, number: int) -> _Found:
-        labelling, above = self.tree.least(self._costs(allowed))
+        if self.tree is None:
+            part = self.model.with_unaries(np.where(allowed, self.model.unaries, np.inf))
+            found = part.map(**self.run.options)
+            labelling = found.labelling if found.energy < math.inf else None
+            return _Found(found.energy, number, labelling, found.bound, found.status, allowed, found)
+        labelling, above = self.tree.least(_costs(self.tree, allowed))
         energy = math.inf if labelling is None else self.model.energy(labelling)
         bound = float(self.tree.lower_bounds(above))
         return _Found(energy, number, labelling, bound, Status.OPTIMAL, allowed)
 
-    def lower_bounds(self, found: _Found) -> Array:
-        return exact_bounds(self.model, self.tree, self.tree.min_marginals(self._costs(found.allowed)))[0]
+    def lower_bounds(self, found: _Found, ceiling: float = math.inf) -> Array:
+        if self.tree is None:
+            assert found.result is not None
+            return lower_bounds(found.result, ceiling, self.run.deadline)
+        marginals = self.tree.min_marginals(_costs(self.tree, found.allowed))
+        return exact_bounds(self.model, self.tree, marginals)[0]
 
     def is_close(self, found: _Found, least: float) -> bool:
+        if self.tree is None:
+            return self.run.is_proven(found.energy, least, found.labelling)
         return found.energy - least <= self.model.rounding(found.labelling)
 
 
-class _Bounded:
-    """Minimise over parts of a model by inference, with bounds from its messages."""
-
-    def __init__(self, run: _Run) -> None:
-        self.run, self.model = run, run.model
-
-    def least(self, allowed: Array, number: int) -> _Found:
-        part = self.model.with_unaries(np.where(allowed, self.model.unaries, np.inf))
-        found = part.map(**self.run.options)
-        labelling = found.labelling if found.energy < math.inf else None
-        return _Found(found.energy, number, labelling, found.bound, found.status, allowed, found)
-
-    def lower_bounds(self, found: _Found, ceiling: float = math.inf) -> Array:
-        assert found.result is not None
-        return lower_bounds(found.result, ceiling, self.run.deadline)
-
-    def is_close(self, found: _Found, least: float) -> bool:
-        return self.run.is_proven(found.energy, least, found.labelling)
+def _costs(tree: CliqueTree, allowed: Array) -> Array:
+    return np.where(allowed[tree.kept], tree.unaries, np.inf)
 
 
 def _keep_apart(run: _Run, distance: int) -> None:

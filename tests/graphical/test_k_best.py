@@ -155,7 +155,7 @@ def test_time_limit_returns_what_was_found():
 
 
 def test_interrupt_returns_what_was_found(monkeypatch):
-    least, calls = module._Exact.least, []
+    least, calls = module._Spaces.least, []
 
     def stop_at_the_fifth(self, *args):
         calls.append(1)
@@ -163,7 +163,7 @@ def test_interrupt_returns_what_was_found(monkeypatch):
             raise KeyboardInterrupt
         return least(self, *args)
 
-    monkeypatch.setattr(module._Exact, "least", stop_at_the_fifth)
+    monkeypatch.setattr(module._Spaces, "least", stop_at_the_fifth)
     model = random_binary(np.random.default_rng(1))
     result = model.k_best(10)
     energies, _ = all_energies(model)
