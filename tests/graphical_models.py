@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+from scipy.optimize import linprog
 
 from cutplane.graphical import GraphicalModel
 
@@ -98,3 +99,49 @@ def least_energies(model):
     for u in range(model.n_variables):
         np.minimum.at(least, model.unary_starts[u] + labellings[:, u], energies)
     return least
+
+
+def states(model, scope):
+    return itertools.product(*(range(model.cardinalities[u]) for u in scope))
+
+
+def reference_bound(model, clusters=()):
+    """The least value of the linear programme over marginals, row by row; inf if it is infeasible."""
+    if not model.n_variables:
+        return model.constant
+    tables = {(u,): model.unary(u) for u in range(model.n_variables)}
+    links = []
+    for a in range(model.n_factors):
+        scope, table = model.factor(a)
+        tables[scope] = table
+        links += [(scope, (u,)) for u in scope]
+    for cluster in clusters:
+        scope = tuple(sorted(cluster))
+        for pair in itertools.combinations(scope, 2):
+            if pair not in tables:
+                tables[pair] = np.zeros(model.cardinalities[list(pair)])
+                links += [(pair, (u,)) for u in pair]
+            links.append((scope, pair))
+        tables.setdefault(scope, np.zeros(model.cardinalities[list(scope)]))
+    columns = {(scope, x): None for scope in tables for x in states(model, scope)}
+    columns = {key: number for number, key in enumerate(columns)}
+    costs = np.array([tables[scope][x] for scope, x in columns])
+    rows, right = [], []
+    for scope in tables:
+        rows.append([float(s == scope) for s, _ in columns])
+        right.append(1.0)
+    for scope, part in links:
+        axes = [scope.index(u) for u in part]
+        for y in states(model, part):
+            row = [
+                float(s == scope and all(x[a] == i for a, i in zip(axes, y, strict=True))) for s, x in columns
+            ]
+            row[columns[part, y]] -= 1.0
+            rows.append(row)
+            right.append(0.0)
+    allowed = np.isfinite(costs)
+    answer = linprog(
+        np.where(allowed, costs, 0.0), A_eq=rows, b_eq=right, bounds=[(0, float(free)) for free in allowed]
+    )
+    assert answer.status in (0, 2)
+    return answer.fun + model.constant if answer.status == 0 else np.inf
