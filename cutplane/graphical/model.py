@@ -150,11 +150,8 @@ class GraphicalModel(FactorGraph):
         """
         from cutplane.graphical.map import solve_map
 
-        starts, limits = (
-            (labelling, start),
-            (tol, as_scalar("tol_abs", tol_abs, low=0.0, infinite=True), max_iter, time_limit),
-        )
-        return solve_map(self, method, tighten, *limits, *starts, callback, progress, log)
+        limits = tol, as_scalar("tol_abs", tol_abs, low=0.0, infinite=True), max_iter, time_limit
+        return solve_map(self, method, tighten, *limits, labelling, start, callback, progress, log)
 
     def complete(self, labelling: Any) -> Array:
         r"""Extend a labelling of the first variables to all variables, with the least energy.

@@ -32,7 +32,7 @@ class _Lists(Words):
     """The words of a file as nested lists; the number of a list is the number of its opening bracket.
 
     `structure` has "w" for each word, "[" and "]" for brackets of both kinds; `ends` has the number of the
-    closing bracket of each opening one.
+    closing bracket of each opening one, and `levels` the number of lists around each word or bracket.
     """
 
     def __init__(self, path_or_file: PathOrFile) -> None:
@@ -41,16 +41,16 @@ class _Lists(Words):
         kinds[list(b"[{")], kinds[list(b"]}")] = _OPEN, ord("]")
         kinds = kinds[np.frombuffer(self._text, dtype=np.uint8)[self._starts[:-1]]]
         opens = kinds == _OPEN
-        self._levels = np.cumsum(opens.astype(np.int8) - (kinds == ord("]")), dtype=np.int32)
-        if self._levels.min(initial=0) < 0:
-            place = int(np.argmax(self._levels < 0))
+        self.levels = np.cumsum(opens.astype(np.int8) - (kinds == ord("]")), dtype=np.int32)
+        if self.levels.min(initial=0) < 0:
+            place = int(np.argmax(self.levels < 0))
             self.fail(f"{shown(self.at(place))!r} has no opening bracket", place)
-        if self._levels[-1:].any():
-            place = np.flatnonzero(opens & (self._levels == self._levels[-1]))[-1]
+        if self.levels[-1:].any():
+            place = np.flatnonzero(opens & (self.levels == self.levels[-1]))[-1]
             self.fail("a bracket is not closed", int(place))
-        self._levels -= opens
+        self.levels -= opens
         brackets = np.flatnonzero(kinds != ord("w"))
-        pairs = brackets[np.argsort(self._levels[brackets], kind="stable")].reshape(-1, 2)
+        pairs = brackets[np.argsort(self.levels[brackets], kind="stable")].reshape(-1, 2)
         self.ends = np.zeros(self.n_words, dtype=np.int32)
         self.ends[pairs[:, 0]] = pairs[:, 1]
         self.structure = kinds.tobytes()
@@ -58,15 +58,11 @@ class _Lists(Words):
     def is_list(self, i: int) -> bool:
         return self.structure[i] == _OPEN
 
-    def lists(self, level: int) -> list[int]:
-        """Return all lists that are in this number of other lists."""
-        return [i for i in np.flatnonzero(self._levels == level).tolist() if self.is_list(i)]
-
     def parts(self, i: int) -> Array:
         """Return the words and the lists in a list."""
         inner = slice(i + 1, int(self.ends[i]))
         kinds = np.frombuffer(self.structure, dtype=np.uint8)[inner]
-        return i + 1 + np.flatnonzero((self._levels[inner] == self._levels[i] + 1) & (kinds != ord("]")))
+        return i + 1 + np.flatnonzero((self.levels[inner] == self.levels[i] + 1) & (kinds != ord("]")))
 
     def flat(self, i: int) -> Array:
         """Return the words in a list and in its lists, or the one word."""
@@ -175,7 +171,7 @@ def read_cfn(path_or_file: PathOrFile) -> GraphicalModel:
     (-1.5, inf)
     """
     text = _Lists(path_or_file)
-    lists = text.lists(1)
+    lists = [i for i in np.flatnonzero(text.levels == 1).tolist() if text.is_list(i)]
     if len(lists) != 3:
         text.fail(f"expected an object with problem, variables and functions, got {len(lists)} lists", 0)
     builder = _Network(text, *lists).builder
