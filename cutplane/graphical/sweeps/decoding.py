@@ -58,8 +58,8 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
     hot, n_hot = np.empty(n, dtype=np.int64), 0
     trail, decisions = np.empty((unaries.size, 2), dtype=np.int64), np.empty((n + 1, 4), dtype=np.int64)
     tops, depth, at, dead, limit = np.zeros(2, dtype=np.int64), 0, 0, 0, _FIRST_DEAD_ENDS
-    queue, queued = np.empty(layout.table_starts.size, dtype=np.int64), _hard_factors(layout, tables)
-    is_hard = queued.copy()
+    queue, queued = np.empty(layout.scopes.size, dtype=np.int64), np.zeros(layout.scopes.size, dtype=np.bool_)
+    is_hard = _hard_factors(layout, tables)
     for u in range(n):
         for x in range(layout.cardinalities[u]):
             counts[u] += alive[layout.unary_starts[u] + x]
@@ -68,9 +68,11 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
     for u in range(n):
         if counts[u] == 1:
             _set_only_state(layout, alive, u, labelling)
-    for a in range(queued.size):
-        if queued[a]:
-            queue[tops[1]] = a
+    for link in range(queued.size):
+        a = layout.link_factors[link]
+        first = layout.scope_starts[a]
+        if is_hard[a] and (link == first or layout.scope_starts[a + 1] == first + 2):
+            queue[tops[1]], queued[link] = link, True
             tops[1] += 1
     state = layout, tables, alive, counts, labelling, trail, tops, queue, queued, is_hard
     supported = np.empty(_most_states(layout), dtype=np.bool_)
@@ -176,13 +178,15 @@ def _undo(state, top):
 
 @routine
 def _enqueue(state, u, except_for):
-    """Add the hard factors of a variable to the queue."""
+    """Add the other links of hard pairs of a variable to the queue, and first links of larger factors."""
     layout, _, _, _, _, _, tops, queue, queued, is_hard = state
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
-        a = layout.link_factors[layout.variable_links[j]]
-        if a != except_for and is_hard[a] and not queued[a]:
-            queued[a] = True
-            queue[tops[1]] = a
+        link = layout.variable_links[j]
+        a = layout.link_factors[link]
+        first = layout.scope_starts[a]
+        other = 2 * first + 1 - link if layout.scope_starts[a + 1] == first + 2 else first
+        if a != except_for and is_hard[a] and not queued[other]:
+            queue[tops[1]], queued[other] = other, True
             tops[1] += 1
 
 
@@ -190,20 +194,37 @@ def _enqueue(state, u, except_for):
 def _propagate(state, supported, index):
     """Remove states without support; return a factor that supports no state of a variable, or -1."""
     layout, tables, alive, counts, _, _, tops, queue, queued, _ = state
+    starts, unary_starts, scopes = layout.message_starts, layout.unary_starts, layout.scopes
     conflict = -1
     while tops[1] > 0:
         tops[1] -= 1
-        a = queue[tops[1]]
-        queued[a] = False
+        link = queue[tops[1]]
+        queued[link] = False
         if conflict >= 0:
             continue
+        a = layout.link_factors[link]
         first, end = layout.scope_starts[a], layout.scope_starts[a + 1]
-        _support(layout, tables, alive, a, supported, index)
+        if end == first + 2:
+            other = 2 * first + 1 - link
+            n, k, there = (
+                starts[other + 1] - starts[other],
+                starts[end] - starts[first + 1],
+                unary_starts[scopes[other]],
+            )
+            across, along = (k, 1) if link == first else (1, k)
+            for x in range(starts[link + 1] - starts[link]):
+                place, y = layout.table_starts[a] + x * across, 0
+                while y < n and not (alive[there + y] and tables[place + y * along] < np.inf):
+                    y += 1
+                supported[x] = y < n
+            first, end = link, link + 1
+        else:
+            _support(layout, tables, alive, a, supported, index)
         for i in range(first, end):
-            v, offset = layout.scopes[i], layout.message_starts[i] - layout.message_starts[first]
+            v, offset = scopes[i], starts[i] - starts[first]
             before = counts[v]
-            for x in range(layout.cardinalities[v]):
-                if alive[layout.unary_starts[v] + x] and not supported[offset + x]:
+            for x in range(starts[i + 1] - starts[i]):
+                if alive[unary_starts[v] + x] and not supported[offset + x]:
                     _remove(state, v, x)
             if counts[v] == 0:
                 conflict = a
