@@ -13,6 +13,7 @@ from cutplane.graphical.primal.conflicts import Conflicts, forbidden_pairs
 from cutplane.graphical.primal.disagreement import Disagreements
 from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities
+from cutplane.graphical.primal.odd_cuts import light_odd_cuts
 from cutplane.graphical.primal.programme import MarginalProgramme
 from cutplane.status import Status
 
@@ -90,6 +91,41 @@ def test_odd_sets_of_cliques_are_all_that_matchings_need(seed):
             break
         rows, right = np.vstack([rows, new[0].toarray()]), np.append(right, new[1])
     assert -answer.fun == pytest.approx(heaviest_matching(edges, weights))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lightest_odd_cut_is_found(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 9))
+    tails, heads = np.argwhere(np.triu(rng.random((n, n)) < 0.7, 1)).T
+    weights, odd = rng.integers(1, 20, tails.size) / 16, np.arange(n) > 0
+    odd[0] = (n - 1) % 2
+    ends = np.concatenate([tails, heads])
+    order = np.argsort(ends, kind="stable")
+    opposite = np.argsort(order)[(order + tails.size) % max(1, order.size)]
+    starts = np.searchsorted(ends[order], np.arange(n + 1))
+    arcs = np.concatenate([heads, tails])[order]
+    found = light_odd_cuts(starts, arcs, opposite, np.tile(weights, 2)[order], odd, math.inf)
+
+    sides = np.indices([1] + [2] * (n - 1)).reshape(n, -1).T
+    sides = sides[sides[:, odd].sum(axis=1) % 2 == 1]
+    assert (found[:, odd].sum(axis=1) % 2 == 1).all()
+    found, sides = ((cuts[:, tails] != cuts[:, heads]) @ weights for cuts in (found, sides))
+    assert found.min() == sides.min()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_geometric_matchings_need_no_branching(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.random((60, 2))
+    lengths = np.linalg.norm(points[:, None] - points, axis=2)[np.triu_indices(60, 1)]
+    nearest = np.argsort(lengths)[:240]
+    edges = np.transpose(np.triu_indices(60, 1))[nearest].tolist()
+    weights = np.rint(1000 * (1.5 * lengths[nearest].max() - lengths[nearest]))
+    factors = [((e,), [0.0, -weight]) for e, weight in enumerate(weights)]
+    solution = solved(GraphicalModel([2] * 240, factors + [(pair, BOTH) for pair in exclusive_edges(edges)]))
+    assert solution.status is Status.OPTIMAL and solution.nodes <= 1
+    assert solution.best.energy == -heaviest_matching(edges, weights)
 
 
 @pytest.mark.parametrize("arity", ["pairs", "nodes"])

@@ -100,6 +100,8 @@ class Conflicts:
         likely = np.flatnonzero((p > _TOL) & (p < 1.0 - _TOL))
         likely = likely[np.argsort(-p[likely], kind="stable")]
         sets = odd_combinations(cliques[:, likely].toarray() > 0.0, p[likely], slacks, 2.0 * _TOL)
+        if not len(sets):
+            sets = self._sets_in_two(cliques, p, slacks)
         chosen = sparse.csr_array(np.unique(sets, axis=0).astype(np.float64))
         normals = chosen @ cliques
         normals.data = np.floor(0.5 * normals.data)
@@ -107,6 +109,40 @@ class Conflicts:
         offsets = np.floor(0.5 * chosen.sum(axis=1))
         kept = select(normals, normals @ p - offsets - _TOL, _PARALLEL)
         return normals[kept], offsets[kept]
+
+    def _sets_in_two(self, cliques: Any, p: Array, slacks: Array) -> Array:
+        """Return odd sets by odd cuts, exactly if each literal with positive p is in at most two cliques.
+
+        Else large cliques are chosen such that this holds. They are the nodes of a graph, and their literals
+        the edges. A set loses its slacks and the p of the literals in one of its cliques, which is a cut of
+        this graph, if another node has an edge for each slack and for each literal in one clique.
+        """
+        from cutplane.graphical.primal.odd_cuts import light_odd_cuts
+
+        owners: list[list[int]] = [[] for _ in range(self.n_literals)]
+        chosen: list[int] = []
+        for row in np.argsort(-np.diff(cliques.indptr), kind="stable").tolist():
+            literals = cliques.indices[cliques.indptr[row] : cliques.indptr[row + 1]]
+            inside = literals[p[literals] > _TOL].tolist()
+            if all(len(owners[literal]) < 2 for literal in inside):
+                chosen.append(row)
+                for literal in inside:
+                    owners[literal].append(len(chosen))
+        used = [literal for literal, rows in enumerate(owners) if rows]
+        ends = [(owners[literal][0], sum(owners[literal][1:])) for literal in used]
+        ends += [(node, 0) for node in range(1, len(chosen) + 1)]
+        edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+        weights = np.tile(np.concatenate([p[used], np.maximum(slacks[chosen], 0.0)]), 2)
+        tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
+        order = np.argsort(tails, kind="stable")
+        opposite = np.argsort(order)[(order + len(edges)) % max(1, order.size)]
+        starts = np.searchsorted(tails[order], np.arange(len(chosen) + 2))
+        odd = np.arange(len(chosen) + 1) > 0
+        odd[0] = len(chosen) % 2
+        sides = light_odd_cuts(starts, heads[order], opposite, weights[order], odd, 1.0 - 2.0 * _TOL)
+        sets = np.zeros((len(sides), cliques.shape[0]), dtype=np.uint8)
+        sets[:, chosen] = sides[:, 1:]
+        return sets
 
     def _cliques(self, p: Array) -> Any:
         """Return different maximal cliques of probability 1 or more, one per row.
