@@ -9,7 +9,6 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
-from cutplane.graphical.dual.cluster_scores import PairCosts
 from cutplane.graphical.exact.clique_tree import CliqueTree
 from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods, scopes_of
 from cutplane.graphical.factor_graph import FactorGraph
@@ -109,7 +108,7 @@ class Checker:
             missing = self.wanted - bound
             if missing <= 0.0 or clock() > deadline:
                 return bound
-            found = states_to_forbid(PairCosts.of(case), missing + 2.0 * case.rounding)
+            found = states_to_forbid(case, missing + 2.0 * case.rounding)
             for u, state in found:
                 case.forbid(u, state)
             if not found and bound - before <= _PROGRESS * missing:

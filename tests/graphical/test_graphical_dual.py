@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from cutplane.graphical import GraphicalModel
 from cutplane.graphical.dual.ascent import ClusterAscent, states_to_forbid
-from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts, guaranteed_increases, set_increases
+from cutplane.graphical.dual.cycles import (
+    Cycles,
+    PairCosts,
+    guaranteed_increases,
+    squares,
+    triangles,
+    triplets_of,
+)
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
-from cutplane.graphical.dual.proposals import grown_sets, squares, triangles, triplets_of
 from cutplane.graphical.exact.clique_tree import eliminate
 from cutplane.graphical.factors import EnergyLattice
 from cutplane.graphical.grids import potts, spin_glass
@@ -98,7 +104,7 @@ def test_scores_are_the_exact_minima_over_the_cycle(seed):
     costs = random_costs(rng, n=6, density=1.0)
     cycle = rng.permutation(6)[: rng.integers(3, 6)]
     pairs = list(zip(cycle, np.roll(cycle, -1), strict=True))
-    score = guaranteed_increases(costs, Cycles.stacked(cycle[None]))[0]
+    score = guaranteed_increases(costs, Cycles(np.array([0, cycle.size]), cycle))[0]
     separate = sum(pair_table(costs, u, v).min() for u, v in pairs) + sum(
         unary(costs, u).min() for u in cycle
     )
@@ -146,40 +152,13 @@ def test_a_frustrated_cycle_of_binary_variables_is_found_with_its_full_worth(see
 @given(st.permutations(range(7)), st.integers(3, 7))
 @settings(deadline=None)
 def test_triplets_triangulate_a_cycle(order, size):
-    cycles = Cycles.stacked(np.array([order[:size], order[:size][::-1]]))
+    cycles = Cycles(size * np.arange(3), np.array([*order[:size], *order[:size][::-1]]))
     triplets = triplets_of(cycles, np.array([1]), np.arange(2, 9))
     assert len(triplets) == size - 2
     assert (np.diff(triplets) > 0).all()
     covered = {pair for row in triplets.tolist() for pair in itertools.combinations(row, 2)}
     assert {tuple(sorted(p)) for p in zip(order[:size], [*order[1:size], order[0]], strict=True)} <= covered
     assert len(covered) == 2 * size - 3
-
-
-@given(SEEDS)
-@settings(max_examples=20, deadline=None)
-def test_the_worth_of_a_set_is_the_exact_minimum_over_it(seed):
-    rng = np.random.default_rng(seed)
-    costs = random_costs(rng, n=6, density=0.7)
-    scope = tuple(sorted(rng.permutation(6)[: rng.integers(3, 7)].tolist()))
-    inside = [(u, v) for u, v in costs.pairs.tolist() if {u, v} <= set(scope)]
-    separate = sum(pair_table(costs, u, v).min() for u, v in inside) + sum(
-        unary(costs, u).min() for u in scope
-    )
-    together = np.inf
-    for states in itertools.product(*(range(costs.cardinalities[u]) for u in scope)):
-        x = dict(zip(scope, states, strict=True))
-        total = sum(pair_table(costs, u, v)[x[u], x[v]] for u, v in inside)
-        together = min(together, total + sum(unary(costs, u)[x[u]] for u in scope))
-    assert set_increases(costs, [scope, scope]) == pytest.approx([together - separate] * 2, abs=1e-11)
-
-
-def test_grown_sets_have_one_variable_more_that_closes_a_triangle():
-    model = GraphicalModel.pairwise(
-        np.zeros((6, 3)), [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4), (0, 5)], np.eye(3)
-    )
-    costs = PairCosts.of(Reparametrization(model))
-    assert grown_sets(costs, [(0, 1, 2)], np.zeros(6)) == [(0, 1, 2, 3)]
-    assert grown_sets(costs, [], np.zeros(6)) == []
 
 
 @given(SEEDS)
@@ -196,7 +175,7 @@ def test_the_bound_rises_by_the_score(seed):
     rows = triangles(*costs.graph[:2], 100)
     if len(rows) == 0:
         return
-    scores = guaranteed_increases(costs, Cycles.stacked(rows))
+    scores = guaranteed_increases(costs, Cycles(3 * np.arange(len(rows) + 1), rows.ravel()))
     best = int(scores.argmax())
     before = rep.bound
     rep.add_cluster(tuple(rows[best].tolist()))
@@ -312,7 +291,7 @@ def test_a_forbidden_state_has_no_better_labelling(seed):
     best, optimum = model.brute_force()
     rep = Reparametrization(model)
     bound = rep.sweep(int(rng.integers(1, 10)))
-    for u, state in states_to_forbid(PairCosts.of(rep), optimum + 0.5 - bound):
+    for u, state in states_to_forbid(rep, optimum + 0.5 - bound):
         others = model.condition({u: state})
         assert others.brute_force()[1] > optimum + 0.5 - 1e-9
         assert best[u] != state

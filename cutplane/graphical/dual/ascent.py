@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
-from cutplane.graphical.dual.cluster_scores import PairCosts
-from cutplane.graphical.dual.proposals import ClusterProposals
-from cutplane.graphical.factor_graph import BestLabelling
+from cutplane.graphical.dual.cycles import (
+    Cycles,
+    PairCosts,
+    Scope,
+    grown_sets,
+    guaranteed_increases,
+    set_increases,
+    short_cycles,
+    triplets_of,
+)
+from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
+from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.sweeps.decoding import decode
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
 from cutplane.runtime.clock import clock
-from cutplane.runtime.compiling import routine
 
 _SWEEPS = 5
 """Number of sweeps between two certified bounds, because each bound takes another pass over all costs."""
@@ -38,6 +47,10 @@ _DECODING = 4
 """Rounds between two decodings, because labellings after fewer rounds are nearly the same."""
 _FAR = 0.03
 """Largest gap relative to the bound in all rules, because the energy of a poor labelling is far too high."""
+_AT_ONCE = 1000
+"""Cycles triangulated at once, because often the first few hundred are enough."""
+_AT_LEAST = 8
+"""Clusters proposed even if they are large, because each proposal searches the whole graph again."""
 
 
 class ClusterAscent:
@@ -153,8 +166,7 @@ class ClusterAscent:
             beyond = np.zeros(self.model.n_variables)
             if self.best.labelling is not None:
                 beyond = excesses(costs, self.best.labelling)
-            work = int(_GUESSED * costs.tables.size)
-            found, kind = self._proposals.guess(costs, beyond, least, work, self._is_late)
+            found, kind = self._proposals.guess(costs, beyond, least, int(_GUESSED * costs.tables.size))
         for scope in found:
             if self._is_late():
                 break
@@ -175,26 +187,89 @@ class ClusterAscent:
             accuracy = 1e-9 * max(self.model.typical_cost, abs(self.best.energy))
             room += accuracy - 0.999 * self.model.energy_lattice.unit
             room += self.reparametrization.rounding
-            for u, state in states_to_forbid(PairCosts.of(self.reparametrization), room):
+            for u, state in states_to_forbid(self.reparametrization, room):
                 self.reparametrization.forbid(u, state)
 
 
-def states_to_forbid(costs: PairCosts, room: float) -> list[tuple[int, int]]:
+class ClusterProposals:
+    """Proposes clusters that it has not proposed before."""
+
+    def __init__(self, model: FactorGraph) -> None:
+        self._cardinalities = model.cardinalities
+        self._larger = [model.factor(int(a)).variables for a in np.flatnonzero(model.arities > 2)]
+        self._known: dict[Scope, None] = {}
+
+    def propose(
+        self, costs: PairCosts, least: float, work: int, is_late: Callable[[], bool]
+    ) -> tuple[list[Scope], str]:
+        """Return clusters that certainly increase the bound by more than `least`, best first, and their kind.
+
+        They are triangles and chordless squares or, if there are none, longer frustrated cycles. They have at
+        most `work` joint states in total, unless there are only a few of them.
+        """
+        short = short_cycles(costs)
+        found = self._new(short, guaranteed_increases(costs, short, is_late), least, work)
+        if found or is_late():
+            return found, "short cycles"
+        long = frustrated_cycles(costs, least, is_late)
+        return self._new(long, guaranteed_increases(costs, long, is_late), least, work), "frustrated cycles"
+
+    def guess(self, costs: PairCosts, excesses: Array, least: float, work: int) -> tuple[list[Scope], str]:
+        """Return clusters that may together increase the bound, although none certainly does, and their kind.
+
+        These kinds are tried in order until one exists: factors of more than two variables, because as
+        clusters they agree on the marginals of pairs; clusters and triangles extended by one variable, if
+        they certainly help; short cycles, first those on which the labelling exceeds the bound most (by the
+        `excesses` of the variables); other extended clusters and triangles.
+        """
+        found = self._taken(self._larger, work)
+        if found:
+            return found, "larger factors"
+        short = short_cycles(costs)
+        triangles = short.variables[: 3 * np.count_nonzero(np.diff(short.starts) == 3)].reshape(-1, 3)
+        grown = grown_sets(costs, dict.fromkeys([*self._known, *map(tuple, triangles.tolist())]))
+        increases = set_increases(costs, grown)
+        order = np.argsort(-increases, kind="stable").tolist()
+        found = self._taken((grown[i] for i in order if increases[i] > least), work)
+        if found:
+            return found, "grown clusters"
+        if len(short):
+            beyond = np.add.reduceat(excesses[short.variables], short.starts[:-1])
+            found = self._new(short, beyond, -1.0, work)
+        if found:
+            return found, "all short cycles"
+        return self._taken((grown[i] for i in order), work), "grown clusters"
+
+    def _new(self, cycles: Cycles, increases: Array, least: float, work: int) -> list[Scope]:
+        """Return new triplets that triangulate the cycles of larger increases than `least`."""
+        order = np.argsort(-increases, kind="stable")[: np.count_nonzero(increases > least)]
+        parts = (order[begin : begin + _AT_ONCE] for begin in range(0, order.size, _AT_ONCE))
+        rows = (triplets_of(cycles, part, self._cardinalities).tolist() for part in parts)
+        return self._taken(map(tuple, chain.from_iterable(rows)), work)
+
+    def _taken(self, scopes: Iterable[Scope], work: int) -> list[Scope]:
+        found = []
+        for scope in scopes:
+            if scope not in self._known:
+                self._known[scope] = None
+                found.append(scope)
+                work -= int(np.prod(self._cardinalities[list(scope)]))
+                if work <= 0 and len(found) >= _AT_LEAST:
+                    break
+        return found
+
+
+def states_to_forbid(reparametrization: Reparametrization, room: float) -> list[tuple[int, int]]:
     """Return each (variable, state) whose labellings all cost more than the bound plus `room`.
 
-    A labelling costs at least the bound plus the excess of each of its states: the cost of the state minus
-    the least cost, in the unary and in the min-marginals of every pair of the variable.
+    A labelling costs at least the bound plus, for each of its states, the cost minus the least cost.
     """
-    alive = np.isfinite(costs.unaries)
-    least = np.minimum.reduceat(costs.unaries, costs.unary_starts[:-1])
-    variable_of = np.repeat(np.arange(costs.cardinalities.size), costs.cardinalities)
-    slacks = np.where(alive, costs.unaries, 0.0) - np.where(alive, least[variable_of], 0.0)
-    add_pair_slacks(
-        costs.pairs, costs.cardinalities, costs.unary_starts, costs.table_starts, costs.tables, slacks
-    )
-    places = np.flatnonzero(alive & (slacks > room))
-    variables = variable_of[places]
-    return list(zip(variables.tolist(), (places - costs.unary_starts[variables]).tolist(), strict=True))
+    model, unaries = reparametrization.model, reparametrization.unaries
+    variables = np.repeat(np.arange(model.n_variables), model.cardinalities)
+    least = np.minimum.reduceat(unaries, model.unary_starts[:-1])[variables]
+    places = np.flatnonzero((unaries < np.inf) & (unaries > least + room))
+    variables = variables[places]
+    return list(zip(variables.tolist(), (places - model.unary_starts[variables]).tolist(), strict=True))
 
 
 def excesses(costs: PairCosts, labelling: Array) -> Array:
@@ -211,31 +286,3 @@ def excesses(costs: PairCosts, labelling: Array) -> Array:
     for side in range(2):
         np.add.at(total, costs.pairs[:, side], beyond)
     return total
-
-
-@routine
-def add_pair_slacks(pairs, cardinalities, unary_starts, table_starts, tables, slacks):
-    """Add to the slack of each state its excess over the least min-marginal, in each pair of its variable."""
-    widest = 1
-    for k in cardinalities:
-        widest = max(widest, k)
-    by_column = np.empty(widest)
-    for e in range(pairs.shape[0]):
-        u, v = pairs[e, 0], pairs[e, 1]
-        rows, columns = cardinalities[u], cardinalities[v]
-        table = tables[table_starts[e] : table_starts[e] + rows * columns]
-        least = table.min()
-        if least == np.inf:
-            continue
-        by_column[:columns] = np.inf
-        for i in range(rows):
-            by_row = np.inf
-            for j in range(columns):
-                cost = table[i * columns + j]
-                if cost < by_row:
-                    by_row = cost
-                if cost < by_column[j]:
-                    by_column[j] = cost
-            slacks[unary_starts[u] + i] += by_row - least
-        for j in range(columns):
-            slacks[unary_starts[v] + j] += by_column[j] - least

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cutplane.graphical.dual.cluster_scores import Cycles, PairCosts
+from cutplane.graphical.dual.cycles import Cycles, PairCosts
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from cutplane.graphical.factors import starts_of
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
@@ -17,6 +18,16 @@ _WORK = 2e7
 """Sum of k^3 for k states between two checks of the clock, because this takes about 0.01 s."""
 _SETS = 64
 """Sets in a chunk of a thread, because scoring so many takes some milliseconds."""
+_LIMIT = 2**20
+"""Largest number of triangles, and of squares, that are listed, because their rows then take 25 and 34 MB."""
+_MANY = 8
+"""Largest number of common neighbours whose pairs are all listed, because pairs grow as the square."""
+_LARGEST = 2**10
+"""Largest number of joint states of an extended set, because each pass over a cluster visits all of them."""
+_MOST = 2**10
+"""Number of extended sets after which no scope is extended, because scoring more takes as long as sweeps."""
+
+Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +69,7 @@ class PairCosts:
         tails = np.concatenate([self.pairs[:, 0], self.pairs[:, 1]])
         heads = np.concatenate([self.pairs[:, 1], self.pairs[:, 0]])
         order = np.lexsort((heads, tails))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=n))])
-        return starts, heads[order], (np.arange(2 * m) % max(1, m))[order]
+        return starts_of(np.bincount(tails, minlength=n)), heads[order], (np.arange(2 * m) % max(1, m))[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +80,40 @@ class Cycles:
     variables: Array
 
     @classmethod
-    def stacked(cls, rows: Array) -> Cycles:
-        """Take the rows of a matrix."""
-        return cls(np.arange(len(rows) + 1) * rows.shape[1], np.ravel(rows))
-
-    @classmethod
     def joined(cls, groups: list[Cycles]) -> Cycles:
         """Put groups of cycles one after the other."""
         sizes = np.concatenate([np.diff(group.starts) for group in groups])
-        return cls(
-            np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([group.variables for group in groups])
-        )
+        return cls(starts_of(sizes), np.concatenate([group.variables for group in groups]))
 
     def __len__(self) -> int:
         return self.starts.size - 1
+
+
+def short_cycles(costs: PairCosts) -> Cycles:
+    """Return the triangles and the chordless squares of the graph of pairs, at most 2^20 of each."""
+    starts, neighbours, _ = costs.graph
+    three, four = triangles(starts, neighbours, _LIMIT), squares(starts, neighbours, _LIMIT)
+    sizes = np.repeat([3, 4], [len(three), len(four)])
+    return Cycles(starts_of(sizes), np.append(three, four))
+
+
+def triplets_of(cycles: Cycles, chosen: Array, cardinalities: Array) -> Array:
+    """Return the triplets that triangulate the chosen cycles, in their order, as ascending rows.
+
+    All chords of a cycle start at its variable with the fewest states.
+    """
+    if not chosen.size:
+        return np.empty((0, 3), dtype=np.int64)
+    begins, sizes = cycles.starts[chosen], np.diff(cycles.starts)[chosen]
+    ends = np.cumsum(sizes)
+    places = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    states = cardinalities[cycles.variables[np.repeat(begins, sizes) + places]]
+    fewest = np.minimum.reduceat(states * sizes.max() + places, ends - sizes) % sizes.max()
+    ends = np.cumsum(sizes - 2)
+    steps = np.arange(ends[-1]) - np.repeat(ends - sizes + 2, sizes - 2) + 1
+    corners = np.stack([np.zeros_like(steps), steps, steps + 1], axis=1)
+    corners = (corners + np.repeat(fewest, sizes - 2)[:, None]) % np.repeat(sizes, sizes - 2)[:, None]
+    return np.sort(cycles.variables[corners + np.repeat(begins, sizes - 2)[:, None]], axis=1)
 
 
 def guaranteed_increases(
@@ -110,7 +140,27 @@ def guaranteed_increases(
     return out
 
 
-def set_increases(costs: PairCosts, sets: list[tuple[int, ...]]) -> Array:
+def grown_sets(costs: PairCosts, scopes: Iterable[Scope]) -> list[Scope]:
+    """Return scopes extended by one variable that is a neighbour of at least two of their variables.
+
+    Sets of more than 1024 joint states are omitted, and no scope is extended once there are 1024 sets.
+    """
+    starts, neighbours, _ = costs.graph
+    grown: dict[Scope, None] = {}
+    for scope in scopes:
+        states = costs.cardinalities[list(scope)].prod()
+        near, counts = np.unique(
+            np.concatenate([neighbours[starts[u] : starts[u + 1]] for u in scope]), return_counts=True
+        )
+        for u in near[(counts >= 2) & (states * costs.cardinalities[near] <= _LARGEST)].tolist():
+            if u not in scope:
+                grown[tuple(sorted((*scope, u)))] = None
+        if len(grown) >= _MOST:
+            break
+    return list(grown)
+
+
+def set_increases(costs: PairCosts, sets: list[Scope]) -> Array:
     """Return the guaranteed increase of the bound when each set of ascending variables becomes a cluster.
 
     It is the least sum of all unaries and pairs inside, minus the sum of their minima.
@@ -247,6 +297,108 @@ def score_sets(
             states[depth] = -1
         scores[s] = best - separate if best > enough else 0.0
     return scores
+
+
+@routine
+def triangles(starts, neighbours, limit):
+    """Return at most `limit` triangles, one ascending row each.
+
+    Each triangle is found once, from its variable of highest degree. The time is the sum, over the edges, of
+    the smaller degree of both ends, so that variables of high degree cost little.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 3), dtype=np.int64)
+    mark = np.zeros(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        for place in range(starts[u], starts[u + 1]):
+            if _before(starts, neighbours[place], u):
+                mark[neighbours[place]] = u + 1
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if mark[v] != u + 1:
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if mark[w] != u + 1 or not _before(starts, w, v):
+                    continue
+                if count == limit:
+                    return found
+                low, high = min(u, v, w), max(u, v, w)
+                found[count, 0], found[count, 1], found[count, 2] = low, u + v + w - low - high, high
+                count += 1
+    return found[:count]
+
+
+@routine
+def squares(starts, neighbours, limit):
+    """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
+
+    If two variables have many common neighbours, only cycles through consecutive ones are listed, because the
+    other cycles are sums of these.
+    """
+    n = starts.size - 1
+    found = np.empty((limit, 4), dtype=np.int64)
+    head = np.full(n, -1, dtype=np.int64)
+    seen = np.zeros(n, dtype=np.int64)
+    ends = np.empty(n, dtype=np.int64)
+    longest = 0
+    for u in range(n):
+        paths = 0
+        for place in range(starts[u], starts[u + 1]):
+            paths += starts[neighbours[place] + 1] - starts[neighbours[place]]
+        longest = max(longest, paths)
+    link_after = np.empty(longest, dtype=np.int64)
+    middle = np.empty(longest, dtype=np.int64)
+    common = np.empty(n, dtype=np.int64)
+    count = 0
+    for u in range(n):
+        used = 0
+        n_ends = 0
+        for place in range(starts[u], starts[u + 1]):
+            v = neighbours[place]
+            if not _before(starts, v, u):
+                continue
+            for other in range(starts[v], starts[v + 1]):
+                w = neighbours[other]
+                if not _before(starts, w, u):
+                    continue
+                if seen[w] != u + 1:
+                    seen[w] = u + 1
+                    head[w] = -1
+                    ends[n_ends] = w
+                    n_ends += 1
+                link_after[used], middle[used] = head[w], v
+                head[w] = used
+                used += 1
+        for number in range(n_ends):
+            w = ends[number]
+            if find_edge(starts, neighbours, u, w) >= 0:
+                continue
+            size = 0
+            link = head[w]
+            while link >= 0:
+                common[size] = middle[link]
+                size += 1
+                link = link_after[link]
+            reach = size if size <= _MANY else 1
+            for first in range(size):
+                for second in range(first + 1, min(size, first + 1 + reach)):
+                    v, x = common[first], common[second]
+                    if find_edge(starts, neighbours, v, x) >= 0:
+                        continue
+                    if count == limit:
+                        return found
+                    found[count, 0], found[count, 1], found[count, 2], found[count, 3] = u, v, w, x
+                    count += 1
+    return found[:count]
+
+
+@routine
+def _before(starts, u, v):
+    """Tell whether u precedes v: by degree, then by number."""
+    du, dv = starts[u + 1] - starts[u], starts[v + 1] - starts[v]
+    return du < dv or (du == dv and u < v)
 
 
 @routine
