@@ -39,8 +39,6 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
 
 _DEAD_ENDS = 1000
 """Dead ends after which no consistent labelling is searched for, because they take as long as some sweeps."""
-_FIRST_DEAD_ENDS = 10
-"""Dead ends before the first restart, because early decisions are blind to the conflicts found later."""
 
 
 @routine
@@ -48,16 +46,15 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
     """Return a labelling of finite cost, chosen like a greedy one; it is incomplete (-1) if none was found.
 
     After each choice, states without support in some factor are removed (arc consistency). A dead end undoes
-    the last choice. Variables of dead ends are chosen first, the more often they had one, and the search
-    restarts after 10, 20, 40, ... dead ends (Boussemart et al. 2004, "Boosting systematic search by weighting
-    constraints").
+    the last choice. Variables of dead ends are chosen first, the more often they had one (Boussemart et al.
+    2004, "Boosting systematic search by weighting constraints").
     """
     n = layout.cardinalities.size
     alive, counts = unaries < np.inf, np.zeros(n, dtype=np.int64)
     labelling, weights = np.full(n, -1), np.zeros(n, dtype=np.int64)
     hot, n_hot = np.empty(n, dtype=np.int64), 0
     trail, decisions = np.empty((unaries.size, 2), dtype=np.int64), np.empty((n + 1, 4), dtype=np.int64)
-    tops, depth, at, dead, limit = np.zeros(2, dtype=np.int64), 0, 0, 0, _FIRST_DEAD_ENDS
+    tops, depth, at, dead = np.zeros(2, dtype=np.int64), 0, 0, 0
     queue, queued = np.empty(layout.scopes.size, dtype=np.int64), np.zeros(layout.scopes.size, dtype=np.bool_)
     is_hard = _hard_factors(layout, tables)
     for u in range(n):
@@ -75,7 +72,8 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
             queue[tops[1]], queued[link] = link, True
             tops[1] += 1
     state = layout, tables, alive, counts, labelling, trail, tops, queue, queued, is_hard
-    supported = np.empty(_most_states(layout), dtype=np.bool_)
+    supported = np.empty(layout.message_starts[-1], dtype=np.bool_)
+    room = np.empty((2, buffer.size))
     while True:
         conflict = _propagate(state, supported, index)
         while conflict >= 0:
@@ -90,17 +88,12 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
                 _undo(state, 0)
                 labelling[:] = -1
                 return labelling
-            restarts = dead >= limit
-            if restarts:
-                limit, depth = 2 * limit, 1
             depth -= 1
             u, x, top, at = decisions[depth]
             _undo(state, top)
-            conflict = -1
-            if not restarts:
-                _remove(state, u, x)
-                _enqueue(state, u, -1)
-                conflict = _propagate(state, supported, index)
+            _remove(state, u, x)
+            _enqueue(state, u, -1)
+            conflict = _propagate(state, supported, index)
         chosen = -1
         for i in range(n_hot):
             if labelling[hot[i]] < 0 and (chosen < 0 or weights[hot[i]] > weights[chosen]):
@@ -113,7 +106,7 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
                 at += 1
         if chosen < 0:
             return labelling
-        best = _best_state(layout, tables, unaries, messages, labelling, alive, chosen, buffer, index)
+        best = _best_state(layout, tables, unaries, messages, labelling, alive, chosen, room, buffer, index)
         decisions[depth, 0], decisions[depth, 1] = chosen, best
         decisions[depth, 2], decisions[depth, 3] = tops[0], at
         depth += 1
@@ -134,15 +127,6 @@ def _hard_factors(layout, tables):
         for place in range(layout.table_starts[a], layout.table_starts[a] + size):
             hard[a] |= tables[place] == np.inf
     return hard
-
-
-@routine
-def _most_states(layout):
-    most = 1
-    for a in range(layout.table_starts.size):
-        first, last = layout.scope_starts[a], layout.scope_starts[a + 1]
-        most = max(most, layout.message_starts[last] - layout.message_starts[first])
-    return most
 
 
 @routine
@@ -216,15 +200,14 @@ def _propagate(state, supported, index):
                 place, y = layout.table_starts[a] + x * across, 0
                 while y < n and not (alive[there + y] and tables[place + y * along] < np.inf):
                     y += 1
-                supported[x] = y < n
+                supported[starts[link] + x] = y < n
             first, end = link, link + 1
         else:
             _support(layout, tables, alive, a, supported, index)
         for i in range(first, end):
-            v, offset = scopes[i], starts[i] - starts[first]
-            before = counts[v]
+            v, before = scopes[i], counts[scopes[i]]
             for x in range(starts[i + 1] - starts[i]):
-                if alive[unary_starts[v] + x] and not supported[offset + x]:
+                if alive[unary_starts[v] + x] and not supported[starts[i] + x]:
                     _remove(state, v, x)
             if counts[v] == 0:
                 conflict = a
@@ -236,12 +219,11 @@ def _propagate(state, supported, index):
 
 @routine
 def _support(layout, tables, alive, a, supported, index):
-    """Set which states of the variables of a factor are part of an entry of finite cost."""
+    """Set which states of the links of a factor are part of an entry of finite cost."""
     first, end = layout.scope_starts[a], layout.scope_starts[a + 1]
     starts, last = layout.message_starts, end - first - 1
-    supported[: starts[end] - starts[first]] = False
-    for p in range(last + 1):
-        index[p] = 0
+    supported[starts[first] : starts[end]] = False
+    index[: last + 1] = 0
     place = layout.table_starts[a]
     while True:
         is_possible = tables[place] < np.inf
@@ -249,26 +231,29 @@ def _support(layout, tables, alive, a, supported, index):
             is_possible &= alive[layout.unary_starts[layout.scopes[first + p]] + index[p]]
         if is_possible:
             for p in range(last + 1):
-                supported[starts[first + p] - starts[first] + index[p]] = True
+                supported[starts[first + p] + index[p]] = True
         place += 1
         if not next_states(index, last + 1, starts, first):
             return
 
 
-@routine
-def _best_state(layout, tables, unaries, messages, labelling, alive, u, buffer, index):
-    """Return the remaining state of least cost, given the states chosen so far."""
+@routine(fastmath=NUMBERS)
+def _best_state(layout, tables, unaries, messages, labelling, alive, u, room, buffer, index):
+    """Return the allowed state of least cost, given the states chosen so far; fewest infinite terms first."""
     begin, k = layout.unary_starts[u], layout.cardinalities[u]
-    costs = np.zeros(k)
+    broken, finite = room
     for x in range(k):
-        costs[x] = unaries[begin + x] if alive[begin + x] else np.inf
+        broken[x], finite[x] = (0.0, unaries[begin + x]) if alive[begin + x] else (np.inf, 0.0)
     for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
         _marginal_given(layout, tables, messages, layout.variable_links[j], labelling, index, buffer)
         for x in range(k):
-            costs[x] += buffer[x]
-    best = -1
-    for x in range(k):
-        if alive[begin + x] and (best < 0 or costs[x] < costs[best]):
+            if buffer[x] == np.inf:
+                broken[x] += 1.0
+            else:
+                finite[x] += buffer[x]
+    best = 0
+    for x in range(1, k):
+        if broken[x] < broken[best] or (broken[x] == broken[best] and finite[x] < finite[best]):
             best = x
     return best
 
@@ -277,27 +262,12 @@ def _best_state(layout, tables, unaries, messages, labelling, alive, u, buffer, 
 def greedy(layout, tables, unaries, messages, forward, buffer, index):
     """Return the labelling in which each variable takes the best state given the states chosen before."""
     n = layout.cardinalities.size
-    labelling = np.full(n, -1)
-    finite, broken = np.empty(buffer.size), np.empty(buffer.size)
+    labelling, alive, room = np.full(n, -1), unaries < np.inf, np.empty((2, buffer.size))
     for i in range(n):
         u = i if forward else n - 1 - i
-        begin, k = layout.unary_starts[u], layout.cardinalities[u]
-        for x in range(k):
-            broken[x] = unaries[begin + x] == np.inf
-            finite[x] = 0.0 if broken[x] else unaries[begin + x]
-        for j in range(layout.variable_starts[u], layout.variable_starts[u + 1]):
-            link = layout.variable_links[j]
-            _marginal_given(layout, tables, messages, link, labelling, index, buffer)
-            for x in range(k):
-                if buffer[x] == np.inf:
-                    broken[x] += 1.0
-                else:
-                    finite[x] += buffer[x]
-        best = 0
-        for x in range(1, k):
-            if broken[x] < broken[best] or (broken[x] == broken[best] and finite[x] < finite[best]):
-                best = x
-        labelling[u] = best
+        labelling[u] = _best_state(
+            layout, tables, unaries, messages, labelling, alive, u, room, buffer, index
+        )
     return labelling
 
 

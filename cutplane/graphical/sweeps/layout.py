@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import starts_of
 from cutplane.pieces.parameters import read_only
@@ -76,55 +76,48 @@ def scratch(layout: Layout) -> tuple[Array, Array]:
 class AddedClusters:
     """Clusters added to a model, with the pairs that had to be added for them.
 
-    Added pairs and clusters are numbered after the factors of the model, in the order in which they were
-    added. A cluster has a number among the factors, and another one among the clusters.
+    Added pairs are numbered after the factors of the model, and clusters after the added pairs.
     """
 
     def __init__(self, model: FactorGraph) -> None:
         self.model = model
-        self.added: list[tuple[bool, int]] = []
         self.pairs: list[tuple[int, int]] = []
-        self.clusters: list[tuple[int, ...]] = []
-        self.children: list[list[int]] = []
-        self._scopes = set[tuple[int, ...]]()
+        self.clusters: dict[tuple[int, ...], list[int]] = {}
         self._pair_numbers = dict[tuple[int, int], int]()
 
-    def copy(self) -> AddedClusters:
-        """Return an independent copy."""
-        other = AddedClusters(self.model)
-        for name in ("added", "pairs", "clusters", "children", "_scopes", "_pair_numbers"):
+    def copy(self, model: FactorGraph) -> AddedClusters:
+        """Return an independent copy, for a model of the same scopes."""
+        other = AddedClusters(model)
+        for name in ("pairs", "clusters", "_pair_numbers"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
     def add(self, variables: tuple[int, ...]) -> bool:
         """Add a cluster on these ascending variables; return whether it is new."""
-        if variables in self._scopes:
+        if variables in self.clusters:
             return False
-        self._scopes.add(variables)
         children = [self._pair(u, v) for u, v in combinations(variables, 2)]
         if not self.model.is_pairwise:
-            children += self._larger_factors(variables)
-        self.added.append((True, len(self.clusters)))
-        self.clusters.append(variables)
-        self.children.append(children)
+            factors = np.concatenate([self.model.factors_of(u) for u in variables])
+            factors, counts = np.unique(factors, return_counts=True)
+            arities = self.model.arities[factors]
+            children += factors[(arities > 2) & (counts == arities)].tolist()
+        self.clusters[variables] = children
         return True
 
     def _pair(self, u: int, v: int) -> int:
         """Return the number of the pair among the factors linked to variables; add it if it is missing."""
-        if (u, v) not in self._pair_numbers:
-            self._pair_numbers[u, v] = self._find_pair(u, v)
-        return self._pair_numbers[u, v]
-
-    def _find_pair(self, u: int, v: int) -> int:
-        model = self.model
-        keys, factors = self._pair_keys
-        key = u * model.n_variables + v
-        place = int(np.searchsorted(keys, key))
-        if place < keys.size and keys[place] == key:
-            return int(factors[place])
-        self.added.append((False, model.n_factors + len(self.pairs)))
-        self.pairs.append((u, v))
-        return model.n_factors + len(self.pairs) - 1
+        model, pair = self.model, (u, v)
+        if pair not in self._pair_numbers:
+            keys, factors = self._pair_keys
+            key = u * model.n_variables + v
+            place = int(np.searchsorted(keys, key))
+            if place < keys.size and keys[place] == key:
+                self._pair_numbers[pair] = int(factors[place])
+            else:
+                self._pair_numbers[pair] = model.n_factors + len(self.pairs)
+                self.pairs.append(pair)
+        return self._pair_numbers[pair]
 
     @cached_property
     def _pair_keys(self) -> tuple[Array, Array]:
@@ -136,38 +129,16 @@ class AddedClusters:
         order = np.argsort(keys)
         return keys[order], factors[order]
 
-    def _larger_factors(self, variables: tuple[int, ...]) -> list[int]:
-        factors = np.concatenate([self.model.factors_of(u) for u in variables])
-        factors, counts = np.unique(factors, return_counts=True)
-        arities = self.model.arities[factors]
-        return factors[(arities > 2) & (counts == arities)].tolist()
-
-    def locate(self, a: int) -> tuple[bool, int]:
-        """Return whether factor a is a cluster, and its number among its kind."""
-        known = self.model.n_factors
-        if not 0 <= a < known + len(self.added):
-            raise InvalidInputError(f"There is no factor {a}: there are {known + len(self.added)}, from 0.")
-        return self.added[a - known] if a >= known else (False, a)
-
-    def scope(self, a: int) -> tuple[int, ...]:
-        """Return the variables of factor a."""
-        is_cluster, number = self.locate(a)
-        if is_cluster:
-            return self.clusters[number]
-        known = self.model.n_factors
-        return self.pairs[number - known] if number >= known else self.model.factor(number).variables
-
     def original_table(self, number: int) -> Array:
         """Return the original flat table of a factor that is linked to variables."""
-        known = self.model.n_factors
-        if number < known:
+        if number < self.model.n_factors:
             return self.model.factor(number).table.ravel()
-        return np.zeros(self.model.cardinalities[list(self.pairs[number - known])].prod())
+        return np.zeros(self.table_sizes()[number])
 
     def table_sizes(self) -> Array:
         """Return the sizes of the tables of the factors that are linked to variables."""
         pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
-        return np.concatenate([self.model.table_sizes, self.model.cardinalities[pairs].prod(axis=1)])
+        return np.append(self.model.table_sizes, self.model.cardinalities[pairs].prod(axis=1))
 
     def layout(self, table_starts: Array) -> Layout:
         """Return the layout of the model with the added pairs."""
@@ -175,22 +146,20 @@ class AddedClusters:
         return make_layout(
             model.cardinalities,
             model.unary_starts,
-            np.concatenate([model.scope_starts, model.n_links + 2 * np.arange(1, len(self.pairs) + 1)]),
-            np.concatenate([model.scopes, np.array(self.pairs, dtype=np.int64).reshape(-1)]),
+            np.append(model.scope_starts, model.n_links + 2 * np.arange(1, len(self.pairs) + 1)),
+            np.append(model.scopes, np.array(self.pairs, dtype=np.int64)),
             table_starts,
         )
 
     def cluster_layout(self) -> ClusterLayout:
         """Return the layout of the clusters."""
-        children = np.array([child for family in self.children for child in family], dtype=np.int64)
-        families = np.array([len(family) for family in self.children], dtype=np.int64)
-        arities = np.array([len(scope) for scope in self.clusters], dtype=np.int64)
-        scopes = np.array([u for scope in self.clusters for u in scope], dtype=np.int64)
-        arrays = (
-            starts_of(arities),
-            scopes,
-            starts_of(families),
-            children,
-            starts_of(self.table_sizes()[children]),
-        )
-        return ClusterLayout(*(read_only(array) for array in arrays))
+        scope_starts, scopes = _stacked(self.clusters)
+        child_starts, children = _stacked(self.clusters.values())
+        starts = starts_of(self.table_sizes()[children])
+        return ClusterLayout(*map(read_only, (scope_starts, scopes, child_starts, children, starts)))
+
+
+def _stacked(rows: Collection[Sequence[int]]) -> tuple[Array, Array]:
+    """Return where each row begins, and all rows one after the other."""
+    sizes = np.fromiter(map(len, rows), dtype=np.int64)
+    return starts_of(sizes), np.fromiter(chain.from_iterable(rows), dtype=np.int64)

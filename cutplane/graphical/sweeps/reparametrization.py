@@ -11,8 +11,8 @@ import numpy as np
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import GivenFactors, starts_of
-from cutplane.graphical.sweeps.layout import AddedClusters, scratch
+from cutplane.graphical.factors import GivenFactors, places_of, starts_of
+from cutplane.graphical.sweeps.layout import AddedClusters, ClusterLayout, Layout, scratch
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.clock import clock
@@ -89,7 +89,8 @@ class Reparametrization:
         """Return an independent copy."""
         self._bring_up_to_date()
         other = copy(self)
-        changed = ["_added", "_unaries", "_messages", "_cluster_messages"]
+        other._added = self._added.copy(self.model)
+        changed = ["_unaries", "_messages", "_cluster_messages"]
         for name in [*changed, "_tables"] if self.n_clusters else changed:
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -102,26 +103,27 @@ class Reparametrization:
         """
         self._bring_up_to_date()
         other = Reparametrization(model)
-        other._added = self._added.copy()
-        other._added.model = model
+        other._added = self._added.copy(model)
         other._is_current = False
         other._bring_up_to_date()
-        layout, clusters, shared = other._layout, other._clusters, model.tables.size
-        other._messages = _finite(self._messages)
-        places = layout.unary_starts[layout.scopes]
-        other._unaries -= _collected(other._messages, layout.message_starts, places, other._unaries.size)
-        if self.n_clusters:
-            other._cluster_messages = _finite(self._cluster_messages)
-            places = other._layout.table_starts[clusters.children] - shared
-            given, starts = other._cluster_messages, clusters.message_starts
-            other._tables[shared:] -= _collected(given, starts, places, other._tables.size - shared)
+        layout, clusters = other._layout, other._clusters
+        other._messages = np.where(np.isfinite(self._messages), self._messages, 0.0)
+        given = self._cluster_messages
+        other._cluster_messages = np.where(np.isfinite(given), given, 0.0)
+        places, inside = layout.unary_starts[layout.scopes], layout.table_starts[clusters.children]
+        for costs, messages, starts, first in (
+            (other._unaries, other._messages, layout.message_starts, places),
+            (other._tables, other._cluster_messages, clusters.message_starts, inside),
+        ):
+            if messages.size:
+                costs -= np.bincount(places_of(first, np.diff(starts)), messages, costs.size)
         other._passes, other._bound = self._passes, None
         return other
 
     @property
     def n_factors(self) -> int:
-        """Number of factors: factors of the model, added pairs and clusters."""
-        return self.model.n_factors + len(self._added.added)
+        """Number of factors: factors of the model, then added pairs, then clusters."""
+        return self.model.n_factors + len(self._added.pairs) + self.n_clusters
 
     @property
     def n_clusters(self) -> int:
@@ -130,7 +132,16 @@ class Reparametrization:
 
     def scopes(self, a: int) -> tuple[int, ...]:
         """Return the variables of factor a, ascending."""
-        return self._added.scope(a)
+        layout, number = self._part(a)
+        return tuple(layout.scopes[slice(*layout.scope_starts[number : number + 2])].tolist())
+
+    def _part(self, a: int) -> tuple[Layout | ClusterLayout, int]:
+        """Return the layout of factor a, and its number there."""
+        self._bring_up_to_date()
+        if not 0 <= a < self.n_factors:
+            raise InvalidInputError(f"There is no factor {a}: there are {self.n_factors}, from 0.")
+        n_linked = self._layout.table_starts.size
+        return (self._layout, a) if a < n_linked else (self._clusters, a - n_linked)
 
     def unary(self, u: int) -> Array:
         """Return the reparametrised costs of the states of variable u, a read-only view."""
@@ -153,23 +164,16 @@ class Reparametrization:
 
     def table(self, a: int) -> Array:
         """Return the reparametrised costs of factor a, a new array with one axis per variable."""
-        self._bring_up_to_date()
-        is_cluster, number = self._added.locate(a)
+        part, number = self._part(a)
         scope, layout = self.scopes(a), self._layout
         shape = self.model.cardinalities[list(scope)].tolist()
-        if is_cluster:
-            links = self._clusters
-            first, end = links.child_starts[number : number + 2]
-            parts = [layout.scopes[slice(*layout.scope_starts[c : c + 2])] for c in links.children[first:end]]
-            costs, starts, messages = np.zeros(shape), links.message_starts, self._cluster_messages
-        else:
-            first, end = layout.scope_starts[number : number + 2]
-            parts = layout.scopes[first:end, None]
-            table = self._tables[layout.table_starts[number] :][: math.prod(shape)]
-            costs, starts, messages = table.reshape(shape).copy(), layout.message_starts, self._messages
-        for link, part in zip(range(first, end), parts, strict=True):
-            message, members = messages[starts[link] : starts[link + 1]], part.tolist()
-            costs += message.reshape([k if u in members else 1 for u, k in zip(scope, shape, strict=True)])
+        if part is layout:
+            return self._costs_of(np.array([number]))[1].reshape(shape)
+        costs, links = np.zeros(shape), self._clusters
+        for link in range(*links.child_starts[number : number + 2]):
+            child = self.scopes(links.children[link])
+            message = self._cluster_messages[slice(*links.message_starts[link : link + 2])]
+            costs += message.reshape([k if u in child else 1 for u, k in zip(scope, shape, strict=True)])
         return costs
 
     def pairs(self) -> Pairs:
@@ -187,7 +191,7 @@ class Reparametrization:
         self._bring_up_to_date()
         layout, clusters = self._layout, self._clusters
         starts, costs = self._costs_of(np.arange(layout.table_starts.size))
-        added = [self.table(a) for a in range(self.n_factors) if self._added.locate(a)[0]]
+        added = [self.table(a) for a in range(layout.table_starts.size, self.n_factors)]
         scope_starts = np.append(layout.scope_starts, layout.scopes.size + clusters.scope_starts[1:])
         table_starts = np.append(
             starts, starts[-1] + np.cumsum([table.size for table in added], dtype=np.int64)
@@ -339,7 +343,7 @@ class Reparametrization:
         ndarray of shape (n_states,)
             Laid out like ``model.unaries``. Rounding errors are subtracted.
         """
-        from cutplane.graphical.sweeps.state_passes import probe
+        from cutplane.graphical.sweeps.variable_passes import probe
 
         self.sweep()
         bound, rises = self.certified_bound(), np.zeros(self._unaries.size)
@@ -437,8 +441,9 @@ class Reparametrization:
         self._layout = added.layout(starts)
         self._tables = np.concatenate([self._tables, *tables])
         self._own_tables = np.concatenate([self._own_tables, *tables])
-        self._messages = _extended(self._messages, self._layout.message_starts[-1])
-        self._cluster_messages = _extended(self._cluster_messages, clusters.message_starts[-1])
+        for name, layout in (("_messages", self._layout), ("_cluster_messages", clusters)):
+            given = getattr(self, name)
+            setattr(self, name, np.append(given, np.zeros(layout.message_starts[-1] - given.size)))
         self._is_current = True
 
     def _check(self, u: int, state: int) -> None:
@@ -456,20 +461,6 @@ def _largest_of(costs: Array, starts: Array) -> Array:
     sizes = np.abs(costs)
     sizes[np.isinf(sizes)] = 0.0
     return np.maximum.reduceat(sizes, starts) if starts.size else starts
-
-
-def _finite(messages: Array) -> Array:
-    return np.where(np.isfinite(messages), messages, 0.0)
-
-
-def _collected(messages: Array, starts: Array, places: Array, size: int) -> Array:
-    """Return the sum of the messages at each entry; a message belongs to the entries from its place on."""
-    entries = np.repeat(places - starts[:-1], np.diff(starts)) + np.arange(messages.size)
-    return np.bincount(entries, weights=messages, minlength=size)
-
-
-def _extended(array: Array, size: int) -> Array:
-    return np.concatenate([array, np.zeros(size - array.size)])
 
 
 def _lowered(costs: Array, relative: float) -> Array:
