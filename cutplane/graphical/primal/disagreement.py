@@ -1,4 +1,4 @@
-"""Binary pairwise models in terms of which variables differ, and rooted forests."""
+"""Binary pairwise models in terms of which variables differ."""
 
 from __future__ import annotations
 
@@ -48,8 +48,6 @@ class Disagreements(FeasibleSet):
     cost, lower, upper : ndarray of shape (dim,)
     projection : (CycleGraph, AffineMap)
         The graph of `edges`, and the probabilities with which they differ.
-    couplings : (CycleGraph, AffineMap)
-        The same without the pairs with one forbidden tuple, because `conflicts` describe these.
     conflicts : Conflicts
         The literals of which at most one is true.
     literals : AffineMap
@@ -128,8 +126,6 @@ class Disagreements(FeasibleSet):
             np.concatenate([np.zeros(dim), 0.5 - 0.5 * same + differ @ self.literals.offset]),
         )
         self.projection = CycleGraph(self.model.n_variables + 1, self.edges), all_differ
-        identity = AffineMap(sparse.csr_array(sparse.eye_array(dim)), np.zeros(dim))
-        self.couplings = CycleGraph(self.model.n_variables + 1, self.edges[:dim]), identity
 
     def __repr__(self) -> str:
         return f"Disagreements({self.model!r})"
@@ -286,53 +282,6 @@ def _drop(weights: Array, sizes: Array) -> float:
     return least
 
 
-class RootedForest:
-    """Breadth-first trees of the chosen edges, from the node of largest degree of each connected component.
-
-    For each node, `component` is its tree, `depth` its distance from the root, `above` its parent (a root is
-    its parent), and `upward` the edge to the parent (-1 for a root).
-    """
-
-    def __init__(self, edges: Array, chosen: Array, n_nodes: int):
-        low, high = np.sort(edges[chosen], axis=1).T
-        graph = sparse.csr_array((np.ones(chosen.size), (low, high)), shape=(n_nodes, n_nodes))
-        self.n_components, self.component = csgraph.connected_components(graph, directed=False)
-        degrees = np.bincount(np.concatenate([low, high]), minlength=n_nodes)
-        by_degree = np.lexsort((-degrees, self.component))
-        _, first = np.unique(self.component[by_degree], return_index=True)
-        roots = by_degree[first]
-
-        # one more node joins the roots, so that one search finds all trees
-        rows, columns = np.append(low, np.full(roots.size, n_nodes)), np.append(high, roots)
-        joined = sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=(n_nodes + 1, n_nodes + 1))
-        _, above = csgraph.breadth_first_order(joined, n_nodes, directed=False)
-        self.above = above[:n_nodes].astype(np.int64)
-        self.above[roots] = roots
-
-        child = np.flatnonzero(self.above != np.arange(n_nodes))
-        keys = low * n_nodes + high
-        order = np.argsort(keys)
-        wanted = np.minimum(child, self.above[child]) * n_nodes + np.maximum(child, self.above[child])
-        self.upward = np.full(n_nodes, -1)
-        self.upward[child] = chosen[order[np.searchsorted(keys[order], wanted)]]
-        self.depth = self._sums((self.upward >= 0).astype(np.int64))
-
-    def sides(self, differs: Array) -> Array:
-        """Return a side, 0 or 1, of each node, 0 for roots, such that ends of tree edges differ as given."""
-        steps = np.zeros(self.upward.size, dtype=np.int64)
-        child = np.flatnonzero(self.upward >= 0)
-        steps[child] = differs[self.upward[child]]
-        return self._sums(steps) % 2
-
-    def _sums(self, steps: Array) -> Array:
-        """Return the sum of the steps on the path to the root, by repeated doubling of the path."""
-        above, sums = self.above, steps.copy()
-        while (above != above[above]).any():
-            sums += sums[above]
-            above = above[above]
-        return sums
-
-
 def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:
     """Round the disagreements c in [0, 1] of the edges to a side, 0 or 1, of each node.
 
@@ -346,4 +295,9 @@ def two_sides(edges: Array, c: Array, n_nodes: int) -> Array:
     keys = low * n_nodes + high
     order = np.argsort(keys)
     believed = order[np.searchsorted(keys[order], tree.row.astype(np.int64) * n_nodes + tree.col)]
-    return RootedForest(edges, believed, n_nodes).sides(c > 0.5)
+    # (node, side) and (neighbour, side that agrees with c): each tree has two connected components
+    (first, second), turned = edges[believed].T, n_nodes * (c[believed] > 0.5)
+    ends = np.append(first, first + n_nodes), np.append(second + turned, second + n_nodes - turned)
+    doubled = sparse.csr_array((np.ones(ends[0].size), ends), shape=(2 * n_nodes, 2 * n_nodes))
+    _, component = csgraph.connected_components(doubled, directed=False)
+    return (component[:n_nodes] > component[n_nodes:]).astype(np.int64)

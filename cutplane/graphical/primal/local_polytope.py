@@ -134,11 +134,6 @@ class LocalPolytope(FeasibleSet):
         graph, matrix = projection_graph(self.model)
         return graph, AffineMap(matrix, np.zeros(graph.n_edges))
 
-    @property
-    def couplings(self) -> tuple[CycleGraph, AffineMap]:
-        """The same, because here no pair is described by `conflicts` alone."""
-        return self.projection
-
     def __repr__(self) -> str:
         return f"LocalPolytope({self.model!r})"
 

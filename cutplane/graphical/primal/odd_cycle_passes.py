@@ -10,6 +10,7 @@ to (u, 1).
 
 from __future__ import annotations
 
+import heapq
 import math
 from typing import NamedTuple
 
@@ -315,26 +316,24 @@ def _twice(array):
 
 
 class Ball(NamedTuple):
-    """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached, and its heap of open nodes.
+    """The nodes (x, p) = 2 x + p of the doubled graph that a search has reached.
 
     `distances` are inf for nodes that are not reached, `parents` are the previous doubled nodes (-1 at the
-    source), and `arcs` are the arcs from them. `places` are the positions of nodes in the binary heap.
+    source), and `arcs` are the arcs from them.
     """
 
     distances: Array
     parents: Array
     arcs: Array
     reached: Array
-    heap: Array
-    places: Array
 
 
 @routine
 def new_ball(n):
     """Return an empty ball for a graph of n nodes."""
     distances = np.full(2 * n, math.inf)
-    arrays = np.empty((5, 2 * n), np.int32)
-    return Ball(distances, arrays[0], arrays[1], arrays[2], arrays[3], arrays[4])
+    arrays = np.empty((3, 2 * n), np.int32)
+    return Ball(distances, arrays[0], arrays[1], arrays[2])
 
 
 @routine
@@ -346,20 +345,17 @@ def shortest_odd_walk(source, starts, heads, weights, bound, ball):
     the end of the first path, the arc (-1 if there is no such walk), the node at the end of the second path,
     and the size of the ball. The ball still contains the paths; `clear` it after reading them.
     """
-    distances, parents, arcs, reached, heap, places = ball
+    distances, parents, arcs, reached = ball
     best, best_first, best_arc, best_second = bound, -1, -1, -1
     root = 2 * source
-    distances[root], parents[root], arcs[root] = 0.0, -1, -1
-    reached[0], heap[0], places[root] = root, root, 0
-    n_reached, size = 1, 1
-    while size > 0:
-        node = heap[0]
-        d = distances[node]
+    distances[root], parents[root], arcs[root], reached[0] = 0.0, -1, -1, root
+    n_reached, heap = 1, [(0.0, root)]
+    while len(heap) > 0:
+        d, node = heapq.heappop(heap)
         if 2.0 * d >= best:
             break
-        size -= 1
-        if size > 0:
-            _sift_down(heap, places, distances, heap[size], size)
+        if d > distances[node]:
+            continue
         parity = node & 1
         for k in range(starts[node >> 1], starts[(node >> 1) + 1]):
             head = heads[k]
@@ -369,7 +365,7 @@ def shortest_odd_walk(source, starts, heads, weights, bound, ball):
                 reach = d + (1.0 - weights[k] if crossing else weights[k])
                 if reach >= best:
                     continue
-                target = 2 * head + (parity ^ crossing)
+                target = 2 * np.int64(head) + (parity ^ crossing)
                 twin = target ^ 1
                 if reach + distances[twin] < best:
                     best, best_first, best_arc, best_second = reach + distances[twin], node, k, twin
@@ -378,10 +374,8 @@ def shortest_odd_walk(source, starts, heads, weights, bound, ball):
                 if distances[target] == math.inf:
                     reached[n_reached] = target
                     n_reached += 1
-                    places[target] = size
-                    size += 1
                 distances[target], parents[target], arcs[target] = reach, node, k
-                _sift_up(heap, places, distances, target)
+                heapq.heappush(heap, (reach, target))
     return best_first, best_arc, best_second, n_reached
 
 
@@ -390,42 +384,6 @@ def clear(ball, n_reached):
     """Empty the ball."""
     for i in range(n_reached):
         ball.distances[ball.reached[i]] = math.inf
-
-
-@routine
-def _sift_up(heap, places, distances, node):
-    """Shift `node`, whose place is given and whose distance decreased, towards the root."""
-    key = distances[node]
-    i = places[node]
-    while i > 0:
-        above = (i - 1) >> 1
-        if distances[heap[above]] <= key:
-            break
-        heap[i] = heap[above]
-        places[heap[i]] = i
-        i = above
-    heap[i] = node
-    places[node] = i
-
-
-@routine
-def _sift_down(heap, places, distances, node, size):
-    """Put `node` at the root of the heap of the first `size` places, and shift it away from the root."""
-    key = distances[node]
-    i = 0
-    while True:
-        below = 2 * i + 1
-        if below >= size:
-            break
-        if below + 1 < size and distances[heap[below + 1]] < distances[heap[below]]:
-            below += 1
-        if key <= distances[heap[below]]:
-            break
-        heap[i] = heap[below]
-        places[heap[i]] = i
-        i = below
-    heap[i] = node
-    places[node] = i
 
 
 @routine

@@ -47,9 +47,9 @@ class MarginalProgramme:
     """MAP inference by a linear programme over marginals.
 
     With tightening, binary pairwise models are solved over their `Disagreements`, because these have fewer
-    variables. All others are solved over the `LocalPolytope`. Tightening adds violated cycle inequalities and
-    local cuts; if a gap remains, fractional entries are fixed to 0 and to 1. The first labelling has all
-    variables in state 0, if that is allowed.
+    variables. All others are solved over the `LocalPolytope`. Tightening adds violated inequalities of
+    cycles, cliques and odd sets; if a gap remains, fractional entries are fixed to 0 and to 1. The first
+    labelling has all variables in state 0, if that is allowed.
 
     Attributes
     ----------
