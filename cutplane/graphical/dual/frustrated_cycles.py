@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cutplane.graphical.dual.cycles import Cycles, PairCosts
+from cutplane.graphical.factors import starts_of
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
@@ -30,7 +31,7 @@ def frustrated_cycles(costs: PairCosts, least: float, is_late: Callable[[], bool
     if len(costs.pairs) == 0:
         return Cycles(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))
     nodes = np.where(costs.cardinalities > 2, costs.cardinalities, costs.cardinalities - 1)
-    node_starts = np.concatenate([[0], np.cumsum(nodes)])
+    node_starts = starts_of(nodes)
     variable_of = np.repeat(np.arange(nodes.size), nodes)
     shares = 1.0 / np.maximum(1, np.diff(costs.graph[0]))
     ends, preferences = projected_preferences(costs.pairs, node_starts, shares, *costs.arrays, least)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import FactorArrays
+from cutplane.graphical.factors import FactorArrays, places_of, starts_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpaces
 
@@ -72,7 +72,7 @@ class Conflicts:
         arcs = np.unique(np.concatenate([pairs @ [n_literals, 1], pairs @ [1, n_literals]]))
         self._tails, self._heads = np.divmod(arcs, max(1, n_literals))
         self._degrees = np.bincount(self._tails, minlength=n_literals)
-        self._starts = np.concatenate([[0], np.cumsum(self._degrees)])
+        self._starts = starts_of(self._degrees)
         self._violated = self._tight = sparse.csr_array((0, n_literals))
 
     def __len__(self) -> int:
@@ -207,19 +207,15 @@ def without_exclusions(model: FactorGraph) -> FactorGraph:
     costs = nonzero[model.table_starts + model.table_sizes] - nonzero[model.table_starts]
     kept = np.flatnonzero((costs > 0) | (model.arities > 2))
     arities = model.arities[kept]
-    links = np.repeat(model.scope_starts[kept], arities)
-    places = np.arange(arities.sum()) - np.repeat(np.cumsum(arities) - arities, arities)
     factors = FactorArrays(
         unaries=model.unaries,
-        scope_starts=np.concatenate([[0], np.cumsum(arities)]),
-        scopes=model.scopes[links + places],
+        scope_starts=starts_of(arities),
+        scopes=model.scopes[places_of(model.scope_starts[kept], arities)],
         table_starts=model.table_starts[kept],
         tables=model.tables,
         constant=model.constant,
     )
-    reduced = FactorGraph.__new__(FactorGraph)
-    reduced._set_data(model.cardinalities, factors)
-    return reduced
+    return FactorGraph.from_arrays(model.cardinalities, factors)
 
 
 def _has_forbidden_tuples(model: FactorGraph) -> Array:

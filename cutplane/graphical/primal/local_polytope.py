@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import FactorArrays
+from cutplane.graphical.factors import FactorArrays, places_of, starts_of
 from cutplane.graphical.primal.conflicts import AffineMap, Conflicts, forbidden_pairs
 from cutplane.graphical.primal.odd_cycles import CycleGraph, projection_graph
 from cutplane.pieces.forms import LinearForm
@@ -100,12 +100,12 @@ class LocalPolytope(FeasibleSet):
             self.conflicts = conflicts
         scopes = sorted({_checked(model, cluster) for cluster in clusters})
         self.model, pairs = _extended(model, scopes)
-        ends = np.cumsum(self.model.table_sizes)
-        self.table_starts = read_only(self.model.unaries.size + ends - self.model.table_sizes)
-        self.dim = self.model.unaries.size + int(ends[-1] if ends.size else 0)
         self.n_decisive = self.model.unaries.size
+        ends = self.n_decisive + starts_of(self.model.table_sizes)
+        self.table_starts, self.dim = read_only(ends[:-1]), int(ends[-1])
         self.constant = model.constant
-        costs = np.concatenate([self.model.unaries, _in_order(self.model)])
+        places = places_of(self.model.table_starts, self.model.table_sizes)
+        costs = np.append(self.model.unaries, self.model.tables[places])
         allowed = np.isfinite(costs)
         self.cost = read_only(np.where(allowed, costs, 0.0))
         self.upper = read_only(allowed.astype(np.float64))
@@ -208,17 +208,8 @@ def _extended(
         tables=np.concatenate([model.tables, np.zeros(max(sizes, default=0))]),
         constant=model.constant,
     )
-    extended = FactorGraph.__new__(FactorGraph)
-    extended._set_data(model.cardinalities, factors)
+    extended = FactorGraph.from_arrays(model.cardinalities, factors)
     return extended, {known[c]: [known[pair] for pair in combinations(c, 2)] for c in clusters}
-
-
-def _in_order(model: FactorGraph) -> Array:
-    """Return the tables of the factors one after the other; shared tables are repeated."""
-    sizes = model.table_sizes
-    return model.tables[
-        np.arange(sizes.sum()) + np.repeat(model.table_starts - np.cumsum(sizes) + sizes, sizes)
-    ]
 
 
 class ConsistencyRows:
@@ -271,7 +262,7 @@ class ConsistencyRows:
     def rows(self, dim: int) -> tuple[sparse.csr_array, Array]:
         """Return the rows and their right-hand sides."""
         widths = np.concatenate(self._widths)
-        starts = np.concatenate([[0], np.cumsum(widths)])
+        starts = starts_of(widths)
         entries = np.concatenate(self._values), np.concatenate(self._columns).astype(np.int32), starts
         right = np.zeros(widths.size)
         right[: self._model.n_variables] = 1.0

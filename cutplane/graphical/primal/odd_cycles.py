@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import places_of, starts_of
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array
 from cutplane.runtime.threads import run_chunks
@@ -54,9 +55,8 @@ class OddCycles:
     def take(self, chosen: Array) -> OddCycles:
         """Return the cycles with the given numbers, in this order."""
         lengths = self.lengths[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
-        return OddCycles(starts, self.edges[places], self.odd[places], self.violations[chosen])
+        places = places_of(self.starts[:-1][chosen], lengths)
+        return OddCycles(starts_of(lengths), self.edges[places], self.odd[places], self.violations[chosen])
 
     def __len__(self) -> int:
         return self.violations.size
@@ -96,7 +96,7 @@ def separate_odd_cycles(graph: CycleGraph, c: Array, *, tol: float = 1e-6) -> Od
     lengths, edges, odd, violations = map(
         np.concatenate, zip(*run_chunks(search, range(n_chunks)), strict=True)
     )
-    found = OddCycles(np.concatenate([[0], np.cumsum(lengths)]), edges, odd, violations)
+    found = OddCycles(starts_of(lengths), edges, odd, violations)
     normals, _ = found.rows(graph.n_edges)
     return found.take(select(normals, violations, _PARALLEL))
 
@@ -141,7 +141,7 @@ class CycleGraph:
         nodes = np.random.default_rng(0).permutation(self.n_nodes)[self.edges]
         tails, heads = np.concatenate([nodes, nodes[:, ::-1]]).T
         order = np.lexsort((heads, tails))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=self.n_nodes))])
+        starts = starts_of(np.bincount(tails, minlength=self.n_nodes))
         numbers = order % max(1, self.n_edges)
         return Arcs(*(array.astype(np.int32) for array in (starts, tails[order], heads[order], numbers)))
 
@@ -165,13 +165,13 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
     first_node = np.searchsorted(owners, np.arange(model.n_variables + 1))
     counts = np.diff(first_node)
 
-    pair, place = _segments_and_places(counts[pairs[:, 0]] * counts[pairs[:, 1]])
+    pair, place = _segments(counts[pairs].prod(axis=1))
     u, v = pairs[pair].T
     edges = np.stack([first_node[u] + place // counts[v], first_node[v] + place % counts[v]], axis=1)
 
     states = members[edges] - model.unary_starts[owners[edges]]
     k_u, k_v = model.cardinalities[pairs].T
-    offsets = np.concatenate([[0], np.cumsum(k_u * k_v)])
+    offsets = starts_of(k_u * k_v)
     entries = offsets[pair] + states[:, 0] * k_v[pair] + states[:, 1]
     numbers = np.arange(len(edges))
     both: Any = sparse.csr_array(
@@ -186,7 +186,7 @@ def projection_graph(model: FactorGraph) -> tuple[CycleGraph, Any]:
 
 def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
     """Return the pairs of variables that share a factor, and the linear map to their tables of marginals."""
-    factor, place = _segments_and_places(model.arities * (model.arities - 1) // 2)
+    factor, place = _segments(model.arities * (model.arities - 1) // 2)
     second = ((1.0 + np.sqrt(1.0 + 8.0 * place)) / 2.0).astype(np.int64)
     first = place - second * (second - 1) // 2
     links = model.scope_starts[factor][:, None] + np.stack([first, second], axis=1)
@@ -198,9 +198,9 @@ def pair_marginals(model: FactorGraph) -> tuple[Array, Any]:
     pairs, links, factor = scopes[keep], links[keep], factor[keep]
 
     k = model.cardinalities
-    offsets = np.concatenate([[0], np.cumsum(k[pairs].prod(axis=1))])
-    table_starts = model.unaries.size + np.concatenate([[0], np.cumsum(model.table_sizes)])
-    pair, entry = _segments_and_places(model.table_sizes[factor])
+    offsets = starts_of(k[pairs].prod(axis=1))
+    table_starts = model.unaries.size + starts_of(model.table_sizes)
+    pair, entry = _segments(model.table_sizes[factor])
     i, j = (entry // model.strides[links[pair, side]] % k[pairs[pair, side]] for side in range(2))
     rows = offsets[pair] + i * k[pairs[pair, 1]] + j
     columns = table_starts[factor[pair]] + entry
@@ -217,8 +217,6 @@ def _nodes(model: FactorGraph) -> tuple[Array, Array]:
     return owners[alone], states[alone]
 
 
-def _segments_and_places(counts: Array) -> tuple[Array, Array]:
+def _segments(counts: Array) -> tuple[Array, Array]:
     """Return the segment of each entry, and its place in this segment, for segments of given lengths."""
-    ends = np.cumsum(counts)
-    segment = np.repeat(np.arange(counts.size), counts)
-    return segment, np.arange(segment.size) - (ends - counts)[segment]
+    return np.repeat(np.arange(counts.size), counts), places_of(np.zeros_like(counts), counts)
