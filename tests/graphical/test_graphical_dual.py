@@ -14,8 +14,7 @@ from cutplane.graphical.dual.cycles import (
     Cycles,
     PairCosts,
     guaranteed_increases,
-    squares,
-    triangles,
+    triangles_and_squares,
     triplets_of,
 )
 from cutplane.graphical.dual.frustrated_cycles import frustrated_cycles
@@ -70,9 +69,8 @@ def adjacency(costs):
 def test_triangles_and_squares_are_all_those_of_the_graph(seed, density):
     costs = random_costs(np.random.default_rng(seed), density=density)
     near = adjacency(costs)
-    starts, neighbours, _ = costs.graph
-    found = [tuple(row) for row in triangles(starts, neighbours, 1000).tolist()]
-    assert sorted(found) == [
+    three, four = triangles_and_squares(*costs.graph[:2], 1000)
+    assert sorted(map(tuple, three.tolist())) == [
         (u, v, w)
         for u, v, w in itertools.combinations(range(8), 3)
         if near[u, v] and near[v, w] and near[u, w]
@@ -82,7 +80,7 @@ def test_triangles_and_squares_are_all_those_of_the_graph(seed, density):
         for u, v, w, x in itertools.permutations(range(8), 4)
         if near[u, v] and near[v, w] and near[w, x] and near[x, u] and not near[u, w] and not near[v, x]
     }
-    rows = squares(starts, neighbours, 1000).tolist()
+    rows = four.tolist()
     assert len(rows) == len(chordless)
     assert {frozenset([frozenset((u, w)), frozenset((v, x))]) for u, v, w, x in rows} == chordless
 
@@ -91,10 +89,8 @@ def test_many_common_neighbours_give_few_squares():
     n = 2000
     edges = [(hub, leaf) for hub in (0, 1) for leaf in range(2, n)]
     model = GraphicalModel.pairwise(np.zeros((n, 2)), edges, np.zeros((2, 2)))
-    starts, neighbours, _ = PairCosts.of(Reparametrization(model)).graph
-    rows = squares(starts, neighbours, 10**6)
-    assert len(rows) == n - 3
-    assert len(squares(starts, neighbours, 100)) == 100
+    graph = PairCosts.of(Reparametrization(model)).graph[:2]
+    assert [len(triangles_and_squares(*graph, limit)[1]) for limit in (10**6, 100)] == [n - 3, 100]
 
 
 @given(SEEDS)
@@ -172,7 +168,7 @@ def test_the_bound_rises_by_the_score(seed):
     rep = Reparametrization(model)
     rep.sweep(int(rng.integers(0, 20)) + 1)
     costs = PairCosts.of(rep)
-    rows = triangles(*costs.graph[:2], 100)
+    rows, _ = triangles_and_squares(*costs.graph[:2], 100)
     if len(rows) == 0:
         return
     scores = guaranteed_increases(costs, Cycles(3 * np.arange(len(rows) + 1), rows.ravel()))

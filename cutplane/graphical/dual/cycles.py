@@ -91,8 +91,7 @@ class Cycles:
 
 def short_cycles(costs: PairCosts) -> Cycles:
     """Return the triangles and the chordless squares of the graph of pairs, at most 2^20 of each."""
-    starts, neighbours, _ = costs.graph
-    three, four = triangles(starts, neighbours, _LIMIT), squares(starts, neighbours, _LIMIT)
+    three, four = triangles_and_squares(*costs.graph[:2], _LIMIT)
     sizes = np.repeat([3, 4], [len(three), len(four)])
     return Cycles(starts_of(sizes), np.append(three, four))
 
@@ -300,98 +299,60 @@ def score_sets(
 
 
 @routine
-def triangles(starts, neighbours, limit):
-    """Return at most `limit` triangles, one ascending row each.
+def triangles_and_squares(starts, neighbours, limit):
+    """Return at most `limit` triangles, and as many chordless cycles of four variables in their order.
 
-    Each triangle is found once, from its variable of highest degree. The time is the sum, over the edges, of
-    the smaller degree of both ends, so that variables of high degree cost little.
+    They are found from their variable of highest degree, by its paths of two pairs to variables of lower
+    degrees. If two variables have many common neighbours, only squares through consecutive ones are listed,
+    because the others are sums of these.
     """
     n = starts.size - 1
-    found = np.empty((limit, 3), dtype=np.int64)
-    mark = np.zeros(n, dtype=np.int64)
-    count = 0
-    for u in range(n):
-        for place in range(starts[u], starts[u + 1]):
-            if _before(starts, neighbours[place], u):
-                mark[neighbours[place]] = u + 1
-        for place in range(starts[u], starts[u + 1]):
-            v = neighbours[place]
-            if mark[v] != u + 1:
-                continue
-            for other in range(starts[v], starts[v + 1]):
-                w = neighbours[other]
-                if mark[w] != u + 1 or not _before(starts, w, v):
-                    continue
-                if count == limit:
-                    return found
-                low, high = min(u, v, w), max(u, v, w)
-                found[count, 0], found[count, 1], found[count, 2] = low, u + v + w - low - high, high
-                count += 1
-    return found[:count]
-
-
-@routine
-def squares(starts, neighbours, limit):
-    """Return at most `limit` chordless cycles of four variables, one row each, in the order of the cycle.
-
-    If two variables have many common neighbours, only cycles through consecutive ones are listed, because the
-    other cycles are sums of these.
-    """
-    n = starts.size - 1
-    found = np.empty((limit, 4), dtype=np.int64)
-    head = np.full(n, -1, dtype=np.int64)
-    seen = np.zeros(n, dtype=np.int64)
-    ends = np.empty(n, dtype=np.int64)
+    three, four = np.empty((limit, 3), dtype=np.int64), np.empty((limit, 4), dtype=np.int64)
+    n_three, n_four = 0, 0
+    head, seen, ends = np.full(n, -1), np.full(n, -1), np.empty(n, dtype=np.int64)
     longest = 0
     for u in range(n):
         paths = 0
-        for place in range(starts[u], starts[u + 1]):
-            paths += starts[neighbours[place] + 1] - starts[neighbours[place]]
+        for v in neighbours[starts[u] : starts[u + 1]]:
+            paths += starts[v + 1] - starts[v]
         longest = max(longest, paths)
-    link_after = np.empty(longest, dtype=np.int64)
-    middle = np.empty(longest, dtype=np.int64)
+    link_after, middle = np.empty((2, longest), dtype=np.int64)
     common = np.empty(n, dtype=np.int64)
-    count = 0
     for u in range(n):
-        used = 0
-        n_ends = 0
-        for place in range(starts[u], starts[u + 1]):
-            v = neighbours[place]
+        used, n_ends = 0, 0
+        for v in neighbours[starts[u] : starts[u + 1]]:
             if not _before(starts, v, u):
                 continue
-            for other in range(starts[v], starts[v + 1]):
-                w = neighbours[other]
+            for w in neighbours[starts[v] : starts[v + 1]]:
                 if not _before(starts, w, u):
                     continue
-                if seen[w] != u + 1:
-                    seen[w] = u + 1
-                    head[w] = -1
-                    ends[n_ends] = w
+                if seen[w] != u:
+                    seen[w], head[w], ends[n_ends] = u, -1, w
                     n_ends += 1
-                link_after[used], middle[used] = head[w], v
-                head[w] = used
+                link_after[used], middle[used], head[w] = head[w], v, used
                 used += 1
-        for number in range(n_ends):
-            w = ends[number]
-            if find_edge(starts, neighbours, u, w) >= 0:
-                continue
-            size = 0
-            link = head[w]
+        for w in ends[:n_ends]:
+            size, link = 0, head[w]
             while link >= 0:
                 common[size] = middle[link]
                 size += 1
                 link = link_after[link]
+            if find_edge(starts, neighbours, u, w) >= 0:
+                for v in common[:size]:
+                    if v < w and n_three < limit:
+                        low, high = min(u, v), max(u, w)
+                        three[n_three, 0], three[n_three, 2] = low, high
+                        three[n_three, 1] = u + v + w - low - high
+                        n_three += 1
+                continue
             reach = size if size <= _MANY else 1
             for first in range(size):
                 for second in range(first + 1, min(size, first + 1 + reach)):
                     v, x = common[first], common[second]
-                    if find_edge(starts, neighbours, v, x) >= 0:
-                        continue
-                    if count == limit:
-                        return found
-                    found[count, 0], found[count, 1], found[count, 2], found[count, 3] = u, v, w, x
-                    count += 1
-    return found[:count]
+                    if n_four < limit and find_edge(starts, neighbours, v, x) < 0:
+                        four[n_four, 0], four[n_four, 1], four[n_four, 2], four[n_four, 3] = u, v, w, x
+                        n_four += 1
+    return three[:n_three], four[:n_four]
 
 
 @routine

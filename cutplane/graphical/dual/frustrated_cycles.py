@@ -8,6 +8,7 @@ import numpy as np
 
 from cutplane.graphical.dual.cycles import Cycles, PairCosts
 from cutplane.graphical.factors import starts_of
+from cutplane.graphical.primal.odd_cycle_passes import unite
 from cutplane.runtime.compiling import routine
 
 _REACH = 2**12
@@ -201,29 +202,11 @@ def spend(walk_starts, walks, strengths):
 
 @routine
 def _contradictions(n_nodes, ends, negative):
-    """Return the edges that contradict the edges before them, by union-find with parities."""
-    root = np.arange(n_nodes)
-    parity = np.zeros(n_nodes, dtype=np.int64)
-    found = np.empty(ends.shape[0], dtype=np.int64)
-    tops = np.empty(2, dtype=np.int64)
-    count = 0
+    """Return the edges that contradict the edges before them."""
+    root, flip = np.arange(n_nodes), np.zeros(n_nodes, np.int8)
+    found, count = np.empty(ends.shape[0], dtype=np.int64), 0
     for e in range(ends.shape[0]):
-        odd = 0
-        for side in range(2):
-            node = ends[e, side]
-            while root[node] != node:
-                above = root[node]
-                if root[above] != above:
-                    parity[node] ^= parity[above]
-                    root[node] = root[above]
-                    above = root[node]
-                odd ^= parity[node]
-                node = above
-            tops[side] = node
-        if tops[0] != tops[1]:
-            root[tops[0]] = tops[1]
-            parity[tops[0]] = odd ^ negative[e]
-        elif odd != negative[e]:
+        if unite(root, flip, ends[e, 0], ends[e, 1], negative[e]):
             found[count] = e
             count += 1
     return found[:count]

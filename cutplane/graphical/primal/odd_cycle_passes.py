@@ -52,7 +52,7 @@ def contract(graph, c, tol):
     for k in range(tails.shape[0]):
         ce = c[edges[k]]
         if tails[k] < heads[k] and (ce <= INTEGRAL or 1.0 - ce <= INTEGRAL):
-            _unite(root, flip, tails[k], heads[k], ce > 0.5)
+            unite(root, flip, tails[k], heads[k], ce > 0.5)
     n_components = 0
     component, parity = np.empty(n, np.int32), np.zeros(n, np.int8)
     for u in range(n):
@@ -94,8 +94,11 @@ def contract(graph, c, tol):
 
 
 @routine
-def _unite(root, flip, u, v, differ):
-    """Unite two components; the lower of both roots becomes the root."""
+def unite(root, flip, u, v, differ):
+    """Unite two components, or return whether the edge contradicts the parities of their nodes.
+
+    The lower of both roots becomes the root.
+    """
     parity = np.int8(differ)
     while root[u] != u:
         flip[u] ^= flip[root[u]]
@@ -107,9 +110,10 @@ def _unite(root, flip, u, v, differ):
         root[v] = root[root[v]]
         parity ^= flip[v]
         v = root[v]
-    if u != v:
-        root[max(u, v)] = min(u, v)
-        flip[max(u, v)] = parity
+    if u == v:
+        return parity != 0
+    root[max(u, v)], flip[max(u, v)] = min(u, v), parity
+    return False
 
 
 @routine
