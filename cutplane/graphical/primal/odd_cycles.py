@@ -130,6 +130,9 @@ class CycleGraph:
                 f"at most 2**30 - 1 nodes and as many edges."
             )
 
+    def __repr__(self) -> str:
+        return f"CycleGraph({self.n_nodes} nodes, {self.n_edges} edges)"
+
     @property
     def n_edges(self) -> int:
         """Number of edges."""
