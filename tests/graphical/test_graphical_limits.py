@@ -40,7 +40,7 @@ def test_elimination_gives_up_in_time():
 
 STAGES = {
     "sweeps": ("auto", "cutplane.graphical.sweeps.reparametrization.Reparametrization.sweep"),
-    "tightening": ("dual", "cutplane.graphical.dual.proposals.ClusterProposals.propose"),
+    "tightening": ("dual", "cutplane.graphical.dual.ascent.ClusterProposals.propose"),
     "programme": ("primal", "cutplane.masters.highs._run"),
     "separation": ("primal", "cutplane.graphical.primal.marginal_cuts.separate_odd_cycles"),
     "order": ("elimination", "cutplane.graphical.exact.orders.best_order"),
