@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutplane.graphical.sweeps.variable_passes import set_costs
 from cutplane.runtime.compiling import NUMBERS, routine
 
 
@@ -27,9 +28,11 @@ def cluster_pass(layout, clusters, tables, messages, cluster_messages, begin, en
             triangle_pass(layout, clusters, tables, messages, cluster_messages, c, c + 1, forward, marginal)
             continue
         places = _child_places(layout, clusters, c)
+        index = np.empty(last - first, np.int64)
         for j in range(first, last):
-            costs = _factor_costs(layout, tables, messages, clusters.children[j])
             start = clusters.message_starts[j]
+            costs = np.empty(clusters.message_starts[j + 1] - start)
+            set_costs(layout, tables, messages, clusters.children[j], costs, index)
             for x in range(costs.size):
                 cluster_messages[start + x] += costs[x]
             _take_out(layout, tables, clusters.children[j], costs)
@@ -113,29 +116,6 @@ def _child_places(layout, clusters, c):
                 stride *= k
                 link -= 1
     return places
-
-
-@routine(fastmath=NUMBERS)
-def _factor_costs(layout, tables, messages, factor):
-    """Return the costs of a factor: its table plus its messages."""
-    first, end = layout.scope_starts[factor], layout.scope_starts[factor + 1]
-    size = 1
-    for link in range(first, end):
-        size *= layout.message_starts[link + 1] - layout.message_starts[link]
-    t = layout.table_starts[factor]
-    costs = tables[t : t + size].copy()
-    after = size
-    for link in range(first, end):
-        start = layout.message_starts[link]
-        k = layout.message_starts[link + 1] - start
-        after //= k
-        place = 0
-        while place < size:
-            for x in range(k):
-                for _ in range(after):
-                    costs[place] += messages[start + x]
-                    place += 1
-    return costs
 
 
 # Unsigned indices, as in variable_passes.py.

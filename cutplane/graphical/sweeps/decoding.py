@@ -56,7 +56,7 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
     trail, decisions = np.empty((unaries.size, 2), dtype=np.int64), np.empty((n + 1, 4), dtype=np.int64)
     tops, depth, at, dead = np.zeros(2, dtype=np.int64), 0, 0, 0
     queue, queued = np.empty(layout.scopes.size, dtype=np.int64), np.zeros(layout.scopes.size, dtype=np.bool_)
-    is_hard = _hard_factors(layout, tables)
+    is_hard = _summaries(layout, tables)[1]
     for u in range(n):
         for x in range(layout.cardinalities[u]):
             counts[u] += alive[layout.unary_starts[u] + x]
@@ -114,19 +114,6 @@ def consistent(layout, tables, unaries, messages, forward, buffer, index):
             if x != best and alive[layout.unary_starts[chosen] + x]:
                 _remove(state, chosen, x)
         _enqueue(state, chosen, -1)
-
-
-@routine
-def _hard_factors(layout, tables):
-    """Return which factors forbid some states."""
-    hard = np.zeros(layout.table_starts.size, dtype=np.bool_)
-    for a in range(hard.size):
-        size = 1
-        for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
-            size *= layout.message_starts[i + 1] - layout.message_starts[i]
-        for place in range(layout.table_starts[a], layout.table_starts[a] + size):
-            hard[a] |= tables[place] == np.inf
-    return hard
 
 
 @routine
@@ -336,14 +323,12 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     """
     start = model.energy(labelling)
     found = np.array(labelling, dtype=np.int64)
-    layout = make_layout(
-        model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
-    )
+    layout = make_layout(model)
     stale, paired = np.ones((2, model.n_variables), dtype=bool)
     given = layout, *map(read_only, (model.strides, model.tables, model.unaries))
     state = *given, found, stale, paired, *np.empty((2, model.unaries.size))
     degree, widest = np.diff(layout.variable_starts).max(initial=0), model.cardinalities.max(initial=1)
-    room = _least_costs(layout, given[2]), np.empty((degree, 3), dtype=np.int64), np.empty((2, widest))
+    room = _summaries(layout, given[2])[0], np.empty((degree, 3), dtype=np.int64), np.empty((2, widest))
     for _ in range(_PASSES):
         if clock() > deadline or not (_single_pass(*state) or _pair_pass(*state, *room)):
             break
@@ -444,16 +429,20 @@ def _set_shared(layout, strides, labelling, u, v, least, shared):
 
 
 @routine
-def _least_costs(layout, tables):
-    """Return the least cost of each factor, where infinite costs count as zero."""
-    least = np.full(layout.table_starts.size, np.inf)
+def _summaries(layout, tables):
+    """Return the least cost of each factor, where infinite costs count as zero, and whether it has any."""
+    least, is_hard = (
+        np.full(layout.table_starts.size, np.inf),
+        np.zeros(layout.table_starts.size, dtype=np.bool_),
+    )
     for a in range(least.size):
         size = 1
         for i in range(layout.scope_starts[a], layout.scope_starts[a + 1]):
             size *= layout.message_starts[i + 1] - layout.message_starts[i]
-        for place in range(layout.table_starts[a], layout.table_starts[a] + size):
-            least[a] = min(least[a], 0.0 if tables[place] == np.inf else tables[place])
-    return least
+        for cost in tables[layout.table_starts[a] : layout.table_starts[a] + size]:
+            is_hard[a] |= cost == np.inf
+            least[a] = min(least[a], 0.0 if cost == np.inf else cost)
+    return least, is_hard
 
 
 @routine

@@ -49,19 +49,20 @@ class ClusterLayout(NamedTuple):
 
 
 def make_layout(
-    cardinalities: Array, unary_starts: Array, scope_starts: Array, scopes: Array, table_starts: Array
+    model: FactorGraph, pairs: Sequence[tuple[int, int]] = (), table_starts: Array | None = None
 ) -> Layout:
-    """Return the layout of factors with these scopes."""
-    counts = np.bincount(scopes, minlength=cardinalities.size)
+    """Return the layout of a model with added pairs; tables may begin at other places."""
+    scopes = np.append(model.scopes, np.array(pairs, dtype=np.int64))
+    arities = np.append(model.arities, np.full(len(pairs), 2))
     arrays = (
-        cardinalities,
-        unary_starts,
-        scope_starts,
+        model.cardinalities,
+        model.unary_starts,
+        starts_of(arities),
         scopes,
-        table_starts,
-        starts_of(cardinalities[scopes]),
-        np.repeat(np.arange(table_starts.size), np.diff(scope_starts)),
-        starts_of(counts),
+        model.table_starts if table_starts is None else table_starts,
+        starts_of(model.cardinalities[scopes]),
+        np.repeat(np.arange(arities.size), arities),
+        starts_of(np.bincount(scopes, minlength=model.n_variables)),
         np.argsort(scopes, kind="stable"),
     )
     return Layout(*(read_only(np.asarray(array, dtype=np.int64)) for array in arrays))
@@ -139,17 +140,6 @@ class AddedClusters:
         """Return the sizes of the tables of the factors that are linked to variables."""
         pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
         return np.append(self.model.table_sizes, self.model.cardinalities[pairs].prod(axis=1))
-
-    def layout(self, table_starts: Array) -> Layout:
-        """Return the layout of the model with the added pairs."""
-        model = self.model
-        return make_layout(
-            model.cardinalities,
-            model.unary_starts,
-            np.append(model.scope_starts, model.n_links + 2 * np.arange(1, len(self.pairs) + 1)),
-            np.append(model.scopes, np.array(self.pairs, dtype=np.int64)),
-            table_starts,
-        )
 
     def cluster_layout(self) -> ClusterLayout:
         """Return the layout of the clusters."""

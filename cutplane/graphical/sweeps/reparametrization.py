@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.exceptions import InvalidInputError
 from cutplane.graphical.factor_graph import FactorGraph
 from cutplane.graphical.factors import GivenFactors, places_of, starts_of
-from cutplane.graphical.sweeps.layout import AddedClusters, ClusterLayout, Layout, scratch
+from cutplane.graphical.sweeps.layout import AddedClusters, ClusterLayout, Layout, make_layout, scratch
 from cutplane.pieces.parameters import read_only
 from cutplane.pieces.validation import Array, as_count
 from cutplane.runtime.clock import clock
@@ -77,7 +77,7 @@ class Reparametrization:
         self._unaries = model.unaries.copy()
         self._tables = model.tables
         self._own_tables = np.empty(0)
-        self._layout = self._added.layout(model.table_starts)
+        self._layout = make_layout(model)
         self._clusters = self._added.cluster_layout()
         self._messages = np.zeros(self._layout.message_starts[-1])
         self._cluster_messages = np.empty(0)
@@ -438,7 +438,7 @@ class Reparametrization:
         starts[: self._layout.table_starts.size] = self._layout.table_starts
         starts[new] = self._tables.size + starts_of(np.array([table.size for table in tables]))[:-1]
         self._clusters = clusters
-        self._layout = added.layout(starts)
+        self._layout = make_layout(self.model, added.pairs, starts)
         self._tables = np.concatenate([self._tables, *tables])
         self._own_tables = np.concatenate([self._own_tables, *tables])
         for name, layout in (("_messages", self._layout), ("_cluster_messages", clusters)):

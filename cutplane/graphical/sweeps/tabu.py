@@ -49,10 +49,7 @@ class TabuSearch:
 
     def __init__(self, model: FactorGraph, labelling: Array, seed: int = 0) -> None:
         self._model, self._rng = model, np.random.default_rng(seed)
-        layout = make_layout(
-            model.cardinalities, model.unary_starts, model.scope_starts, model.scopes, model.table_starts
-        )
-        self._tables = layout, *map(read_only, (model.strides, model.tables, model.unaries))
+        self._tables = make_layout(model), *map(read_only, (model.strides, model.tables, model.unaries))
         self.labelling = np.array(labelling, dtype=np.int64)
         self._current = self.labelling.copy()
         self._costs = np.empty((2, model.unaries.size))

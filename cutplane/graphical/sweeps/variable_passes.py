@@ -98,23 +98,28 @@ def lowest_costs(layout, shared, own, messages, relative, index):
 
 @routine
 def factor_costs(layout, tables, messages, factors, starts, index):
-    """Return the costs of these factors, each in C order from its start on: tables plus messages."""
-    ends = layout.message_starts
+    """Return the costs of these factors, each in C order from its start on."""
     costs = np.empty(starts[-1])
     for i in range(factors.size):
-        first, last = layout.scope_starts[factors[i]], layout.scope_starts[factors[i] + 1] - 1
-        entry, place = layout.table_starts[factors[i]], starts[i]
-        index[: last - first] = 0
-        while place < starts[i + 1]:
-            extra = 0.0
-            for p in range(last - first):
-                extra += messages[ends[first + p] + index[p]]
-            for y in range(ends[last], ends[last + 1]):
-                costs[place] = tables[entry] + extra + messages[y]
-                entry += 1
-                place += 1
-            next_states(index, last - first, ends, first)
+        set_costs(layout, tables, messages, factors[i], costs[starts[i] : starts[i + 1]], index)
     return costs
+
+
+@routine
+def set_costs(layout, tables, messages, factor, costs, index):
+    """Set the costs of a factor, in C order: its table plus its messages."""
+    ends = layout.message_starts
+    first, last = layout.scope_starts[factor], layout.scope_starts[factor + 1] - 1
+    entry, place = layout.table_starts[factor], 0
+    index[: last - first] = 0
+    while place < costs.size:
+        extra = 0.0
+        for p in range(last - first):
+            extra += messages[ends[first + p] + index[p]]
+        for y in range(ends[last], ends[last + 1]):
+            costs[place] = tables[entry + place] + extra + messages[y]
+            place += 1
+        next_states(index, last - first, ends, first)
 
 
 @routine(inlined=True)
