@@ -244,16 +244,8 @@ def _add_entries(total, shape, values, start, strides):
         else:
             for i in range(rows):
                 begin = start + i * down
-                if right == 0:
-                    value = values[begin]
-                    for j in range(columns):
-                        total[place + j] += value
-                elif right == 1:
-                    for j in range(columns):
-                        total[place + j] += values[begin + j]
-                else:
-                    for j in range(columns):
-                        total[place + j] += values[begin + j * right]
+                for j in range(columns):
+                    total[place + j] += values[begin + j * right]
                 place += columns
         axis = last - 2
         while axis >= 0:
