@@ -150,10 +150,9 @@ class Dive:
         node = self.node
         values, blocks = 2 * node.values.size, 2 * node.stamps.size
         if node.trail.size < node.tops[0] + values or node.trail_blocks.size < node.tops[1] + blocks:
-            more = np.empty(node.trail_blocks.size + blocks, dtype=np.int64)
             self.node = node._replace(
-                trail=np.concatenate([node.trail, np.empty(node.trail.size + values)]),
-                trail_blocks=np.concatenate([node.trail_blocks, more]),
+                trail=_longer(node.trail, node.tops[0], values),
+                trail_blocks=_longer(node.trail_blocks, node.tops[1], blocks),
             )
 
 
@@ -325,6 +324,13 @@ class Branching:
         dive.is_closed = True
         with self._lock:
             incumbent.offer(labelling)
+
+
+def _longer(array: Array, used: int, more: int) -> Array:
+    """Return an array of twice the size and `more`, with the used entries, because others need no memory yet."""
+    longer = np.empty(2 * array.size + more, dtype=array.dtype)
+    longer[:used] = array[:used]
+    return longer
 
 
 def _elimination(
