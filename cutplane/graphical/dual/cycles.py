@@ -14,10 +14,10 @@ from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import NUMBERS, routine
 from cutplane.runtime.threads import run_chunks
 
-_WORK = 2e7
+_WORK = 2e6
 """Sum of k^3 for k states between two checks of the clock, because this takes about 0.01 s."""
-_SETS = 64
-"""Sets in a chunk of a thread, because scoring so many takes some milliseconds."""
+_CYCLE = 200
+"""Cost of a cycle in addition to k^3, because its pairs must be found."""
 _LIMIT = 2**20
 """Largest number of triangles, and of squares, that are listed, because their rows then take 25 and 34 MB."""
 _MANY = 8
@@ -127,7 +127,7 @@ def guaranteed_increases(
     cycle proves that no labelling has finite energy (Sontag et al. 2008).
     """
     out = np.zeros(len(cycles))
-    chunk = max(1, int(_WORK / max(1, costs.cardinalities.max(initial=1)) ** 3))
+    chunk = max(1, int(_WORK / (_CYCLE + costs.cardinalities.max(initial=1) ** 3)))
     arrays = *costs.graph, *costs.arrays
 
     def score(begin: int) -> None:
@@ -164,14 +164,13 @@ def set_increases(costs: PairCosts, sets: list[Scope]) -> Array:
 
     It is the least sum of all unaries and pairs inside, minus the sum of their minima.
     """
-    starts = np.cumsum([0, *map(len, sets)])
-    variables = np.array([u for scope in sets for u in scope], dtype=np.int64)
-    arrays = *costs.graph, *costs.arrays
-    parts = run_chunks(
-        lambda begin: score_sets(starts[begin : begin + _SETS + 1], variables, *arrays),
-        range(0, len(sets), _SETS),
+    sizes = [len(scope) for scope in sets]
+    return score_sets(
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        np.array([u for scope in sets for u in scope], dtype=np.int64),
+        *costs.graph,
+        *costs.arrays,
     )
-    return np.concatenate([np.empty(0), *parts])
 
 
 @routine(fastmath=NUMBERS)
