@@ -180,7 +180,8 @@ class Branching:
         self._network, node = root(model)
         n_dives = int(max(1, min(get_threads(), _MOST_ENTRIES // max(1, node.trail.size))))
         self._cliques, self._order = _elimination(model, node.counts, deadline, n_dives)
-        self._dives = [Dive(model, Node(*map(np.copy, node))) for _ in range(n_dives - 1)]
+        fresh = node._replace(trail=node.trail[:0], trail_blocks=node.trail_blocks[:0])
+        self._dives = [Dive(model, Node(*map(np.copy, fresh))) for _ in range(n_dives - 1)]
         self._dives.insert(0, Dive(model, node))
         self._best = self._dives[0].tree.best.copy()
         self._waiting = [(float(model.constant), 0, 0, np.empty((0, 4), dtype=np.int64))]
@@ -327,7 +328,7 @@ class Branching:
 
 
 def _longer(array: Array, used: int, more: int) -> Array:
-    """Return an array of twice the size and `more`, with the used entries, because others need no memory yet."""
+    """Return the used entries in an array of twice the size and `more`; the others need no memory yet."""
     longer = np.empty(2 * array.size + more, dtype=array.dtype)
     longer[:used] = array[:used]
     return longer
