@@ -263,12 +263,7 @@ class FactorGraph:
         off are further terms at the end.
         """
         x = self._as_labellings(np.asarray(labelling)[None])[0]
-        places = np.empty(0, dtype=np.int64)
-        if self.n_factors:
-            places = (
-                np.add.reduceat(x[self.scopes] * self.strides, self.scope_starts[:-1]) + self.table_starts
-            )
-        chosen, rest = self.unary_starts[:-1] + x, self._rest
+        places, chosen, rest = self.places(x), self.unary_starts[:-1] + x, self._rest
         terms = [[self.constant], self.unaries[chosen], self.tables[places], rest.constant]
         if rest.places.size:
             there = np.isin(rest.places, np.concatenate([chosen, places + self.unaries.size]))
@@ -287,10 +282,15 @@ class FactorGraph:
             x = labellings[start : start + rows]
             part = total[start : start + rows]
             part += self.unaries[self.unary_starts[:-1] + x].sum(axis=1)
-            if self.n_factors:
-                places = np.add.reduceat(x[:, self.scopes] * self.strides, self.scope_starts[:-1], axis=1)
-                part += self.tables[places + self.table_starts].sum(axis=1)
+            part += self.tables[self.places(x)].sum(axis=1)
         return total
+
+    def places(self, x: Array) -> Array:
+        """Return where in `tables` the entries of labellings are, an array of shape (..., n_factors)."""
+        if not self.n_factors:
+            return np.empty((*x.shape[:-1], 0), dtype=np.int64)
+        steps = x[..., self.scopes] * self.strides
+        return np.add.reduceat(steps, self.scope_starts[:-1], axis=-1) + self.table_starts
 
     def condition(self, evidence: Mapping[int, int]) -> Self:
         """Return the model in which some variables are observed: all other states of these cost +inf.

@@ -180,12 +180,10 @@ def changed_energies(model: FactorGraph, labelling: Array | None) -> Array:
         return np.full(model.unaries.size, np.inf)
     own = model.unary_starts[:-1] + labelling
     sizes, factors = model.cardinalities[model.scopes], np.repeat(np.arange(model.n_factors), model.arities)
-    steps = labelling[model.scopes] * model.strides
-    base = model.table_starts.copy()
-    np.add.at(base, factors, steps)
+    base = model.places(labelling)[factors] - labelling[model.scopes] * model.strides
     starts, each = starts_of(sizes), np.repeat(np.arange(sizes.size), sizes)
     states = np.arange(starts[-1]) - starts[:-1][each]
-    places = (base[factors] - steps)[each] + states * model.strides[each]
+    places = base[each] + states * model.strides[each]
     entries = model.unary_starts[model.scopes][each] + states
     costs, count = model.tables[places], model.unaries.size
     total = model.unaries + np.bincount(entries, weights=costs, minlength=count)
