@@ -508,7 +508,8 @@ class BestLabelling:
 
     def offer(self, candidate: Array | None) -> bool:
         """Keep the candidate if it is better; tell whether it is."""
-        if candidate is None:
+        present = self.labelling
+        if candidate is None or (present is not None and np.array_equal(candidate, present)):
             return False
         energy = self.model.energy(candidate)
         if improved := energy < self.energy:

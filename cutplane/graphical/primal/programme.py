@@ -346,16 +346,14 @@ def certified_minimum(
     multipliers mu, and any y. The error of each reduced cost is at most the number of its terms times the
     rounding unit times the sum of their sizes.
     """
-    used = np.flatnonzero(multipliers > 0.0)
-    normals, offsets, multipliers = normals[used], offsets[used], multipliers[used]
-    y = np.where(np.isfinite(y), y, 0.0)
+    multipliers, y = np.where(multipliers > 0.0, multipliers, 0.0), np.where(np.isfinite(y), y, 0.0)
     rest, size, terms = cost.copy(), np.abs(cost), np.ones(cost.size)
-    rows: Any = form.rows
-    for matrix, weights in ((normals, multipliers), (rows, -y)):
-        if weights.size:
-            rest = rest + matrix.T @ weights
-            size = size + abs(matrix).T @ np.abs(weights)
-            terms = terms + (matrix != 0).T @ np.ones(weights.size)
+    for matrix, weights in ((normals, multipliers), (form.rows, -y)):
+        matrix = sparse.csr_array(matrix)
+        entries = matrix.data * np.repeat(weights, np.diff(matrix.indptr))
+        rest += np.bincount(matrix.indices, entries, cost.size)
+        size += np.bincount(matrix.indices, np.abs(entries), cost.size)
+        terms += np.bincount(matrix.indices, entries != 0.0, cost.size)
     error = _EPS * (terms + 4.0) * size
     sides = np.minimum(form.lower * rest, form.upper * rest)
     lost = (error + 2.0 * _EPS * np.abs(rest)) * np.maximum(np.abs(form.lower), np.abs(form.upper))

@@ -7,12 +7,13 @@ terms, and the sum of the others.
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.sweeps.layout import make_layout
+from cutplane.graphical.sweeps.layout import Layout, make_layout
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.graphical.sweeps.variable_passes import marginal_of_pair, next_states
 from cutplane.pieces.parameters import read_only
@@ -30,11 +31,11 @@ def decode(reparametrization: Reparametrization, deadline: float = math.inf) -> 
     reparametrisation forbids, because they are allowed in the model.
     """
     model = reparametrization.model
-    found = []
+    layout, found = make_layout(model), []
     for forward in (True, False):
         if not found or clock() <= deadline:
-            found.append(local_search(model, reparametrization.greedy_labelling(forward), deadline))
-    return found[int(np.argmin([model.energy(labelling) for labelling in found]))]
+            found.append(_improved(model, layout, reparametrization.greedy_labelling(forward), deadline))
+    return min(found, key=itemgetter(0))[1]
 
 
 _DEAD_ENDS = 1000
@@ -321,9 +322,13 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     helps or the deadline has passed. If the labelling breaks hard constraints, their number is reduced first.
     The energy never rises.
     """
-    start = model.energy(labelling)
+    return _improved(model, make_layout(model), labelling, deadline)[1]
+
+
+def _improved(model: FactorGraph, layout: Layout, labelling: Any, deadline: float) -> tuple[float, Array]:
+    """Return the energy of the labelling that `local_search` finds, and this labelling."""
     found = np.array(labelling, dtype=np.int64)
-    layout = make_layout(model)
+    start = model.energy(found), found.copy()
     stale, paired = np.ones((2, model.n_variables), dtype=bool)
     given = layout, *map(read_only, (model.strides, model.tables, model.unaries))
     state = *given, found, stale, paired, *np.empty((2, model.unaries.size))
@@ -332,7 +337,7 @@ def local_search(model: FactorGraph, labelling: Any, deadline: float = math.inf)
     for _ in range(_PASSES):
         if clock() > deadline or not (_single_pass(*state) or _pair_pass(*state, *room)):
             break
-    return found if model.energy(found) <= start else np.array(labelling, dtype=np.int64)
+    return min((model.energy(found), found), start, key=itemgetter(0))
 
 
 @routine
