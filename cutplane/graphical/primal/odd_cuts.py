@@ -1,14 +1,20 @@
-"""Odd cuts of least weight in a graph, by a cut tree, in compiled code."""
+"""Odd cuts of least weight in a graph, by a cut tree."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
+from cutplane.runtime.deadline import check_time
+
+_LEAST = 1e-9
+"""Residual weight that counts as zero, because it is a rounding error of weights of at most 1."""
 
 
-@routine
-def light_odd_cuts(starts, heads, opposite, weights, odd, limit):
+def light_odd_cuts(
+    starts: Array, heads: Array, opposite: Array, weights: Array, odd: Array, limit: float
+) -> Array:
     """Return the sides of cuts lighter than `limit` with an odd number of odd nodes on each side.
 
     The arcs from node u to ``heads[starts[u]:starts[u + 1]]`` have the given weights, and `opposite` are the
@@ -17,31 +23,25 @@ def light_odd_cuts(starts, heads, opposite, weights, odd, limit):
     each node (Gusfield 1990, doi:10.1137/0219009). No side contains node 0.
     """
     n = starts.size - 1
-    above, values = np.zeros(n, dtype=np.int64), np.full(n, np.inf)
+    nodes, above, values = np.arange(n), np.zeros(n, dtype=np.int64), np.full(n, np.inf)
     for s in range(1, n):
+        check_time()
         t = above[s]
-        value, reached = _max_flow(starts, heads, opposite, weights.copy(), s, t)
-        values[s] = value
-        for u in range(n):
-            if u != s and reached[u] and above[u] == t:
-                above[u] = s
+        values[s], reached = _max_flow(starts, heads, opposite, weights.copy(), s, t)
+        above[reached & (above == t) & (nodes != s)] = s
         if reached[above[t]]:
             above[s], above[t] = above[t], s
-            values[s], values[t] = values[t], value
-    sides, count = np.zeros((n, n), dtype=np.uint8), 0
-    for s in range(1, n):
-        if values[s] >= limit:
-            continue
-        size = 0
-        sides[count] = 0
-        for u in range(n):
-            w = u
-            while w not in (0, s):
-                w = above[w]
-            sides[count, u] = w == s
-            size += odd[u] and w == s
-        count += size % 2
-    return sides[:count]
+            values[s], values[t] = values[t], values[s]
+    sides = [_below(above, s) for s in np.flatnonzero(values < limit)]
+    return np.array([side for side in sides if odd[side].sum() % 2], dtype=bool).reshape(-1, n)
+
+
+def _below(above: Array, s: int) -> Array:
+    """Return the part of the tree from node s on."""
+    below, side = np.zeros(above.size, dtype=bool), np.arange(above.size) == s
+    while (side > below).any():
+        below, side = side, side | side[above]
+    return side
 
 
 @routine
@@ -73,7 +73,3 @@ def _max_flow(starts, heads, opposite, residual, s, t):
             residual[opposite[through[u]]] += amount
             u = heads[opposite[through[u]]]
         value += amount
-
-
-_LEAST = 1e-9
-"""Residual weight that counts as zero, because it is a rounding error of weights of at most 1."""
