@@ -32,7 +32,7 @@ def light_odd_cuts(
         if reached[above[t]]:
             above[s], above[t] = above[t], s
             values[s], values[t] = values[t], values[s]
-    sides = [_below(above, s) for s in np.flatnonzero(values < limit)]
+    sides = [_below(above, s) for s in np.flatnonzero(values < limit).tolist()]
     return np.array([side for side in sides if odd[side].sum() % 2], dtype=bool).reshape(-1, n)
 
 
