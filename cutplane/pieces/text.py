@@ -103,7 +103,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     path = Path(os.path.realpath(path))
     part = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with path.open("wb") if path.exists() and not path.is_file() else part.open("xb") as file:
+        try:
+            file = path.open("wb") if path.exists() and not path.is_file() else part.open("xb")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None  # not the name of the part
+        with file:
             yield file
         if part.exists():
             if path.exists():

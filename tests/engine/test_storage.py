@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 
 import cutplane as cut
+from cutplane.pieces.text import write_text
 
 
 def problem(loss=None, regularizer=None):
@@ -159,6 +160,12 @@ def test_processes_that_save_to_one_file_all_succeed(content, tmp_path):
         writer.stderr.close()
     assert cut.load(target, problem()).certificate.verify().valid
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run.npz", "source.npz"]
+
+
+def test_an_error_names_the_path_of_the_user(tmp_path):
+    path = tmp_path / "missing" / "model.uai"
+    with pytest.raises(FileNotFoundError, match=r"missing/model\.uai'$"):
+        write_text(["text"], path)
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
