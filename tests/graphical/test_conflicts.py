@@ -15,6 +15,7 @@ from cutplane.graphical.primal.local_polytope import LocalPolytope
 from cutplane.graphical.primal.marginal_cuts import CycleInequalities
 from cutplane.graphical.primal.odd_cuts import light_odd_cuts
 from cutplane.graphical.primal.programme import MarginalProgramme
+from cutplane.runtime.deadline import OutOfTime, limited_to
 from cutplane.status import Status
 
 BOTH = np.array([[0.0, 0.0], [0.0, math.inf]])
@@ -112,6 +113,14 @@ def test_the_lightest_odd_cut_is_found(seed):
     assert (found[:, odd].sum(axis=1) % 2 == 1).all()
     found, sides = ((cuts[:, tails] != cuts[:, heads]) @ weights for cuts in (found, sides))
     assert found.min() == sides.min()
+
+
+def test_odd_cuts_end_at_the_deadline():
+    starts, heads, opposite = np.array([0, 1, 2]), np.array([1, 0]), np.array([1, 0])
+    given = starts, heads, opposite, np.ones(2), np.array([True, True]), math.inf
+    assert light_odd_cuts(*given).tolist() == [[False, True]]
+    with limited_to(0.0), pytest.raises(OutOfTime):
+        light_odd_cuts(*given)
 
 
 @pytest.mark.parametrize("seed", range(3))

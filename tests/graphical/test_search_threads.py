@@ -1,4 +1,4 @@
-"""A search by several threads proves what a search by one thread proves."""
+"""A search on several threads finds and proves the same least energy as on one thread."""
 
 import itertools
 import signal

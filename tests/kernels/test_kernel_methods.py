@@ -34,6 +34,7 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.risks.examples import bias_slopes
 from cutplane.tracking.curves import Curves, curves_of
 from cutplane.tracking.machine_path import Pivoting
 
@@ -165,6 +166,17 @@ def test_one_example_one_class_and_duplicates(method, y):
 SMALL = st.tuples(
     st.integers(0, 10_000), st.sampled_from(LOSSES[ActiveSet()]), st.integers(1, 9), st.booleans()
 )
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_multipliers_made_feasible_have_a_bound_with_an_intercept(seed):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(2, 300))
+    p = rng.standard_normal(m)
+    p += rng.standard_normal() * 1e-15 * np.abs(p).mean() - p.mean()
+    feasible = made_feasible(p, np.full(m, -np.inf), np.full(m, np.inf), True)
+    assert bias_slopes(feasible, np.array([0, m])) == [0.0]
+    np.testing.assert_allclose(feasible, p, rtol=1e-12)
 
 
 @settings(max_examples=25)
