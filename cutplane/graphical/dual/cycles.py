@@ -164,9 +164,8 @@ def set_increases(costs: PairCosts, sets: list[Scope]) -> Array:
 
     It is the least sum of all unaries and pairs inside, minus the sum of their minima.
     """
-    sizes = [len(scope) for scope in sets]
     return score_sets(
-        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        starts_of(np.array([len(scope) for scope in sets], dtype=np.int64)),
         np.array([u for scope in sets for u in scope], dtype=np.int64),
         *costs.graph,
         *costs.arrays,

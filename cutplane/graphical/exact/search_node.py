@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.graphical.factor_graph import FactorGraph
+from cutplane.graphical.factors import starts_of
 from cutplane.pieces.validation import Array
 from cutplane.runtime.compiling import routine
 
@@ -98,7 +99,7 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
     sizes = np.zeros(n_factors, dtype=np.int64)
     sizes[pairs[:, 2]] = ks[pairs[:, 0]] * ks[pairs[:, 1]]
     blocks = [ks, ks[scopes], np.ones(n_factors, dtype=np.int64), sizes]
-    block_starts = _starts(np.concatenate(blocks))
+    block_starts = starts_of(np.concatenate(blocks))
     added_starts = np.where(sizes > 0, block_starts[n + links + n_factors : -1], -1)
     zeros = np.zeros(sizes[model.n_factors :].max(initial=0))  # one zero table for all new pairs
     network = Network(
@@ -112,7 +113,7 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         table_starts=np.append(model.table_starts, np.full(len(new), model.tables.size)).astype(INDEX),
         tables=np.append(model.tables, zeros),
         link_factors=np.repeat(np.arange(n_factors, dtype=INDEX), arities),
-        near_starts=_starts(np.bincount(scopes, minlength=n)).astype(INDEX),
+        near_starts=starts_of(np.bincount(scopes, minlength=n)).astype(INDEX),
         unaries=model.unaries,
         slot_starts=np.append(slot_starts, np.full(len(new), -1)),
         slots=slots,
@@ -186,10 +187,6 @@ def _slots(model: FactorGraph) -> tuple[Array, Array, Array]:
     renumbered = np.where(used, np.cumsum(used) - 1, -1)
     pairs = np.stack([distinct // max(n, 1), distinct % max(n, 1), numbers], axis=1)[used]
     return pairs, slot_starts, renumbered[which] if which.size else np.empty(0, dtype=np.int64)
-
-
-def _starts(sizes: Array) -> Array:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 @routine(allocates=False, inlined=True)
