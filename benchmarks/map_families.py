@@ -149,9 +149,36 @@ def grid(rng, size):
     return GraphicalModel([2] * (n * n), factors)
 
 
+def matching(rng, size):
+    """Heaviest matchings of nearby points: the pairs of a point exclude each other."""
+    n, n_pairs = [(50, 150), (100, 500), (200, 1000)][size]
+    points = rng.random((n, 2))
+    lengths = np.linalg.norm(points[:, None] - points, axis=2)
+    nearest = sorted(itertools.combinations(range(n), 2), key=lengths.__getitem__)[: n_pairs + 1]
+    *pairs, farthest = nearest
+    weights = [np.rint(1000 * (1.5 * lengths[farthest] - lengths[pair])) for pair in pairs]
+    both = np.array([[0.0, 0.0], [0.0, FORBIDDEN]])
+    touching = [(i, j) for i, j in itertools.combinations(range(n_pairs), 2) if {*pairs[i]} & {*pairs[j]}]
+    unaries = [((i,), [0.0, -float(weight)]) for i, weight in enumerate(weights)]
+    return GraphicalModel([2] * n_pairs, [*unaries, *((pair, both) for pair in touching)])
+
+
 FAMILIES = {
     f.__name__: f
-    for f in (complete, maxsat, latin, independent, warehouse, colouring, xor, torus, sk, lattice, grid)
+    for f in (
+        complete,
+        maxsat,
+        latin,
+        independent,
+        warehouse,
+        colouring,
+        xor,
+        torus,
+        sk,
+        lattice,
+        grid,
+        matching,
+    )
 }
 
 
