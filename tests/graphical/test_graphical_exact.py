@@ -20,7 +20,7 @@ from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_o
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_node import restrict, root, undo
-from cutplane.graphical.exact.search_passes import cheapest, propagate
+from cutplane.graphical.exact.search_passes import branching_variable, cheapest, propagate
 from cutplane.graphical.factor_graph import BestLabelling
 from cutplane.graphical.sweeps.reparametrization import Reparametrization
 from cutplane.graphical.trees import solve_forest
@@ -565,21 +565,42 @@ def test_a_branch_begins_with_the_state_of_the_best_labelling(state):
 
 @pytest.mark.usefixtures("no_elimination")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_branch_fixes_the_variable_of_the_last_dead_end(seed):
+def test_a_branch_continues_with_the_variable_whose_states_were_removed(seed):
     rng = np.random.default_rng(seed)
     tables = [((u, v), rng.random((4, 4))) for v in range(10) for u in range(v)]
-    tree, best = (
-        Branching(GraphicalModel(np.full(10, 4), tables)),
-        Incumbent(GraphicalModel([4] * 10, tables)),
-    )
-    dead_ends = 0
+    model = GraphicalModel(np.full(10, 4), tables)
+    tree, best = Branching(model), Incumbent(model)
+    continued = 0
     while not tree.finished:
         tree.run(best, max_nodes=tree.nodes + 1)
-        last, depth = tree._dives[0].tree.at[[branching._CONFLICT, branching._DEPTH]]
-        if depth and tree._dives[0].tree.path[depth - 1, 3] and last >= 0:
-            assert tree._dives[0].tree.path[depth - 1, 0] == last or tree._dives[0].node.counts[last] == 1
-            dead_ends += tree._dives[0].tree.path[depth - 1, 0] == last
-    assert dead_ends
+        dive = tree._dives[0]
+        path = dive.tree.path[: dive.tree.at[branching._DEPTH]]
+        if len(path) < 2:
+            continue
+        before, last = path[-2:].tolist()
+        if last[3] and not before[3]:
+            assert last[0] == before[0] or dive.node.counts[before[0]] == 1
+            continued += last[0] == before[0]
+    assert continued
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factors", "expected"),
+    [
+        ([2] * 6, {(0, 1): 0.1, (0, 2): 0.1, (0, 3): 0.1, (4, 5): 1.0, (3, 4): 0.1}, 4),  # strong factors
+        ([2] * 6, {(0, 1, 2): 1.0, (0, 3, 4): 1.0, (1, 5): 1.0, (2, 5): 1.0}, 5),  # of few variables
+        ([9, 2, 9, 2], {(0, 2): 1.0, (0, 1): 1.0, (0, 3): 1.0, (1, 3): 1.0}, 1),  # few states
+        ([2] * 3, {(0, 1): np.inf, (1, 2): 1.0}, 1),  # a hard constraint counts as the largest cost
+    ],
+)
+def test_the_branching_variable_is_in_many_strong_factors(sizes, factors, expected):
+    def at_zero(scope, cost):
+        table = np.zeros([sizes[u] for u in scope])
+        table.flat[0] = cost
+        return table
+
+    model = GraphicalModel(sizes, [(scope, at_zero(scope, cost)) for scope, cost in factors.items()])
+    assert branching_variable(*root(model), np.zeros(len(sizes))) == expected
 
 
 INTERPRETED = """

@@ -53,7 +53,7 @@ _MOST_WAITING = 1e7
 """Decisions of all waiting nodes from which the search is depth-first, because they need 240 MB."""
 
 _ENDED, _PAUSED, _FOUND, _NARROW_ENOUGH, _FULL = range(5)
-_OPEN, _DEPTH, _NODES, _BEGAN, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST, _CONFLICT = range(9)
+_OPEN, _DEPTH, _NODES, _BEGAN, _MARK, _MARK_TOP, _MARK_DEPTH, _DEEPEST = range(8)
 _HERE, _EXPECTED, _MARK_BOUND, _MARK_BEGUN, _MARK_WORK, _CONSTANT, _LEAST, _PATIENCE = range(8)
 
 
@@ -115,7 +115,7 @@ class Dive:
             path=np.empty((most, 4), dtype=np.int64),
             open=np.empty((most, 5), dtype=np.int64),
             open_bounds=np.empty((most, 2)),
-            at=np.array([0, 0, 0, 0, -1, 0, 0, 0, -1]),
+            at=np.array([0, 0, 0, 0, -1, 0, 0, 0]),
             bounds=np.array([model.constant, model.constant, 0.0, 0.0, 0.0, model.constant, np.inf, 1.0]),
             labelling=np.zeros(model.n_variables, dtype=np.int64),
             best=np.full(model.n_variables, -1),
@@ -396,8 +396,7 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, least):
             else:
                 at[_NODES] += 1
                 if at[_DEPTH] > 0:
-                    at[_CONFLICT] = tree.path[at[_DEPTH] - 1, 0]
-                    node.weights[at[_CONFLICT]] += 1.0
+                    node.weights[tree.path[at[_DEPTH] - 1, 0]] += 1.0
         is_closed = False
         while at[_OPEN] > 0 and tree.open_bounds[at[_OPEN] - 1, 1] >= limit:
             at[_OPEN] -= 1
@@ -419,15 +418,14 @@ def _dive(network, node, tree, cliques, is_closed, limit, max_nodes, least):
 def _branch(network, node, tree, bound):
     """Fix a variable or halve its states, and add an open node with the other states.
 
-    The variable of the last decision that led to a dead end is first, because its contradiction would be
-    found again in many subtrees (Lecoutre et al. 2009, doi:10.1016/j.artint.2009.09.002).
+    The variable whose states were removed by the last decision is first, because it has few other states.
 
     The first node has the state in the best labelling so far, because better ones often lie near it
     (Demirovic et al. 2018, doi:10.1007/978-3-319-98334-9_7); if it was removed, the cheapest state.
     """
     at = tree.at
-    u = at[_CONFLICT]
-    if u < 0 or node.counts[u] < 2:
+    u = tree.path[at[_DEPTH] - 1, 0]
+    if at[_DEPTH] == 0 or tree.path[at[_DEPTH] - 1, 3] == 1 or node.counts[u] < 2:
         u = branching_variable(network, node, tree.usefulness)
     begin, count = np.int64(network.block_starts[u]), np.int64(node.counts[u])
     place, least = 0, np.inf

@@ -29,7 +29,8 @@ class Network(NamedTuple):
     pairs have any. The blocks of messages begin at `message_starts`. The links of variable u begin at
     ``near_starts[u]`` in the list `near` of a node. ``slots[slot_starts[a]:]`` are the
     pairwise factors of the variables (0, 1), (0, 2), ... of factor a, -1 for none. The costs added to factor
-    a begin at ``added_starts[a]``, -1 for none. The other arrays are as in `GraphicalModel`.
+    a begin at ``added_starts[a]``, -1 for none. `strengths` are the standard deviations of the costs of the
+    factors, relative to their mean. The other arrays are as in `GraphicalModel`.
     """
 
     block_starts: Array
@@ -45,6 +46,7 @@ class Network(NamedTuple):
     slot_starts: Array
     slots: Array
     added_starts: Array
+    strengths: Array
 
 
 class Node(NamedTuple):
@@ -118,6 +120,7 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         slot_starts=np.append(slot_starts, np.full(len(new), -1)),
         slots=slots,
         added_starts=added_starts,
+        strengths=np.append(_strengths(model), np.ones(len(new))),
     )
     finite = np.isfinite(model.unaries)
     states = np.arange(model.unaries.size) - np.repeat(model.unary_starts[:-1], ks)
@@ -157,6 +160,18 @@ def root(model: FactorGraph) -> tuple[Network, Node]:
         targets=np.empty(np.bincount(scopes).max(initial=0), dtype=INDEX),
     )
     return network, node
+
+
+def _strengths(model: FactorGraph) -> Array:
+    """Return the strengths of the factors; a forbidden entry counts as the largest finite cost."""
+    if model.n_factors == 0:
+        return np.empty(0)
+    is_finite = np.isfinite(model.tables)
+    costs = np.where(is_finite, model.tables, model.tables[is_finite].max(initial=0.0) or 1.0)
+    costs /= costs.max() or 1.0
+    means, squares = (np.add.reduceat(x, model.table_starts) / model.table_sizes for x in (costs, costs**2))
+    deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
+    return deviations / (deviations.mean() or 1.0)
 
 
 def _slots(model: FactorGraph) -> tuple[Array, Array, Array]:
