@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from scipy import sparse
@@ -74,7 +74,11 @@ def _linear() -> Iterator[object]:
         if suits(cut.linear.SemismoothNewton(), problem):
             yield problem.solve(cut.linear.SemismoothNewton(), max_iter=20)
         for loss in (cut.losses.MulticlassHinge(), cut.losses.Softmax()):
-            yield cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2)).solve(max_iter=20)
+            problem = cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2))
+            yield problem.solve(max_iter=20), problem.solve(cut.OCAS(), max_iter=20)
+            yield problem.risk.line(np.zeros((m, 3)), np.ones((m, 3)))(0.5)
+        blocks = cut.LinearRisk(data, np.sign(y), cut.losses.Hinge(), blocks=2)
+        yield cut.Problem(blocks, cut.L2(1e-2)).solve(cut.BMRM(), max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
         yield cut.Problem(cut.NoveltyRisk(data, 0.1), cut.L2(1.0)).solve(max_iter=20)
         yield cut.Problem(cut.RankingRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
@@ -101,6 +105,7 @@ def _kernels() -> Iterator[object]:
         loss = cut.losses.Hinge() if targets is not y else cut.losses.EpsilonInsensitive(0.1)
         for norm, intercept in product((1.0, 2.0), (True, False)):
             yield cut.mkl.MKL(bank, targets, loss=loss, norm=norm, intercept=intercept).solve()
+        yield cut.kernels.ChiSquare(1.0).evaluate(*[np.abs(X).astype(dtype)] * 2)
         share = cut.kernels.NuRisk(X.astype(dtype), y, 0.3, cut.kernels.Gaussian(1.0), "regression")
         yield cut.Problem(share, share.squared_norm(0.1)).solve()
 
@@ -115,6 +120,8 @@ def _boosting() -> Iterator[object]:
 
 def _graphical() -> Iterator[object]:
     """Find labellings of grids and of denser models by every method."""
+    from cutplane.graphical.exact.clique_tree import least_labelling
+    from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_of
     from cutplane.graphical.map import METHODS
 
     rng = np.random.default_rng(0)
@@ -131,6 +138,22 @@ def _graphical() -> Iterator[object]:
         for method in METHODS:
             yield model.map(method, max_iter=100)
         yield cut.graphical.solve_lagrangian(model, max_iter=10)
+    small = models[2]
+    yield small.k_best(3), small.min_marginals(), small.min_marginals("sweeps"), small.sample(2)
+    order, _ = best_order(neighbourhoods(12, scopes_of(small)), np.full(12, np.log2(3.0)))
+    yield least_labelling(small, [np.arange(2)] * 12, order)
+    yield _matching(15, 30).map("primal")
+
+
+def _matching(n_points: int, n_pairs: int) -> cut.graphical.GraphicalModel:
+    """Return a model of a heaviest matching of near points, whose bound needs odd sets."""
+    points = np.random.default_rng(2).random((n_points, 2))
+    lengths = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
+    pairs = sorted(combinations(range(n_points), 2), key=lengths.__getitem__)[:n_pairs]
+    touching = [(i, j) for i, j in combinations(range(n_pairs), 2) if {*pairs[i]} & {*pairs[j]}]
+    weights = [1.5 * lengths[pairs[-1]] - lengths[pair] for pair in pairs]
+    tables = [[[0.0, 0.0], [0.0, np.inf]]] * len(touching)
+    return cut.graphical.GraphicalModel.pairwise(np.outer(weights, [0.0, -1.0]), touching, tables)
 
 
 def _structured() -> Iterator[object]:
@@ -142,6 +165,8 @@ def _structured() -> Iterator[object]:
         risks = cut.structured.ChainRisk(*data), cut.structured.ChainLogLikelihood(*data)
         for risk in risks:
             yield cut.Problem(risk, cut.L2(1e-1)).solve(max_iter=20)
+        yield cut.Problem(risks[0], cut.L2(1e-1)).solve(cut.BlockFrankWolfe(), max_iter=20)
+        yield cut.structured.marginals(np.zeros(risks[1].dim), data[0], data[2])
     yield cut.structured.MultilabelRisk(X, X > 0.0, [[0, 1]])(np.ones(21))
     yield cut.structured.align(np.zeros(11), [[0, 1]], [[2]])
 

@@ -283,6 +283,31 @@ def test_after_a_warm_up_nothing_is_compiled_or_interpreted(tmp_path):
     assert warm["objective"] == pytest.approx(cold["objective"], rel=2e-6)
 
 
+EVERY = """
+import importlib, pkgutil
+import cutplane
+from cutplane.runtime import compiling
+from cutplane.warmup import warm_up
+
+warm_up()
+for module in pkgutil.walk_packages(cutplane.__path__, "cutplane."):
+    importlib.import_module(module.name)
+policies = compiling._policies
+stack, reached = [policy for policy in policies.values() if policy.dispatcher.signatures], set()
+while stack:
+    policy = stack.pop()
+    if policy not in reached:
+        reached.add(policy)
+        stack += compiling._called(policy.source).values()
+print([policy.source.__qualname__ for policy in policies.values() if policy not in reached])
+"""
+
+
+@pytest.mark.slow
+def test_the_warm_up_reaches_every_routine(tmp_path):
+    assert in_a_new_process(tmp_path, "-c", EVERY).splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(
     ("argument", "code", "words"), [("--help", 0, "one of engine"), ("x", 2, "no part 'x'")]
 )
