@@ -74,9 +74,10 @@ def _linear() -> Iterator[object]:
         if suits(cut.linear.SemismoothNewton(), problem):
             yield problem.solve(cut.linear.SemismoothNewton(), max_iter=20)
         for loss in (cut.losses.MulticlassHinge(), cut.losses.Softmax()):
-            problem = cut.Problem(cut.MulticlassRisk(data, labels, loss), cut.L2(1e-2))
+            risk = cut.MulticlassRisk(data, labels, loss)
+            problem = cut.Problem(risk, cut.L2(1e-2))
             yield problem.solve(max_iter=20), problem.solve(cut.OCAS(), max_iter=20)
-            yield problem.risk.line(np.zeros((m, 3)), np.ones((m, 3)))(0.5)
+            yield risk.line(np.zeros((m, 3)), np.ones((m, 3)))(0.5)
         blocks = cut.LinearRisk(data, np.sign(y), cut.losses.Hinge(), blocks=2)
         yield cut.Problem(blocks, cut.L2(1e-2)).solve(cut.BMRM(), max_iter=20)
         yield cut.Problem(cut.OrdinalRisk(data, labels), cut.L2(1e-2)).solve(max_iter=20)
