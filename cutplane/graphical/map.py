@@ -164,10 +164,10 @@ class _Turns:
     """A stage that runs in turns, and an estimate of the seconds until it ends.
 
     If the gap between the bound of the stage and the best energy shrinks by a factor, it is assumed to shrink
-    by this factor again in as many seconds. As long as it does not shrink, the stage is expected to need at
-    least as long again. A search that knows the share of its tree that it has visited takes the square root
-    of this share as the share of its time, because dives visit small subtrees first. A stage without a bound
-    closes the shared gap, or is never expected to end.
+    by this factor again in as many seconds. As long as it does not shrink, it is assumed to halve in as long
+    again. A search that knows the share of its tree that it has visited takes the square root of this share
+    as the share of its time, because dives visit small subtrees first. A stage without a bound is never
+    expected to end.
     """
 
     def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
@@ -179,7 +179,7 @@ class _Turns:
     def take(self, seconds: float, state: MapState) -> Iterator[Progress]:
         """Run the stage for some seconds, minus the seconds by which earlier turns were too long."""
         self.credit += seconds
-        began, gap, progress = clock(), state.energy - state.bound, None
+        began, progress = clock(), None
         while clock() - began < self.credit:
             progress = next(self.stage, None)
             if progress is None:
@@ -192,19 +192,16 @@ class _Turns:
             self.credit -= took
             self.spent += took
             self._since += took
-            self._estimate(state, progress, gap)
+            self._estimate(state, progress)
 
-    def _estimate(self, state: MapState, progress: Progress, shared_gap: float) -> None:
-        has_bound = progress.bound > -math.inf
-        gap, left = (
-            (self._gap, state.energy - self.bound) if has_bound else (shared_gap, state.energy - state.bound)
-        )
-        if 0.0 < left < gap < math.inf:
+    def _estimate(self, state: MapState, progress: Progress) -> None:
+        left = state.energy - self.bound
+        self.remaining = math.inf
+        if 0.0 < left < math.inf:
             target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
-            self.remaining = self._since * max(math.log(left / target), 0.0) / math.log(gap / left)
-        else:
-            self.remaining = max(self.remaining, self._since) if has_bound else math.inf
-        if left < gap or not has_bound:
+            factor = self._gap / left if left < self._gap < math.inf else 2.0
+            self.remaining = self._since * max(math.log(left / target), 0.0) / math.log(factor)
+        if left < self._gap:
             self._gap, self._since = left, 0.0
         if progress.open_share < 1.0:
             self.remaining = min(self.remaining, self.spent * ((1.0 - progress.open_share) ** -0.5 - 1.0))
