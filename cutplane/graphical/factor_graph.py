@@ -171,12 +171,12 @@ class FactorGraph:
         first = self.scope_starts[:-1]
         return read_only(self.strides[first] * self.cardinalities[self.scopes[first]])
 
-    @property
+    @cached_property
     def is_pairwise(self) -> bool:
         """Whether no factor has more than two variables."""
         return bool((self.arities == 2).all())
 
-    @property
+    @cached_property
     def is_binary(self) -> bool:
         """Whether no variable has more than two states."""
         return bool((self.cardinalities <= 2).all())

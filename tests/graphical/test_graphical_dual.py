@@ -238,6 +238,17 @@ def test_one_triplet_closes_a_frustrated_triangle(k):
     assert ascent.n_clusters == 1
 
 
+def test_many_frustrated_triangles_are_closed_in_one_round():
+    k = 20_000
+    edges = (3 * np.arange(k)[:, None, None] + [[0, 1], [1, 2], [0, 2]]).reshape(-1, 2)
+    tables = np.broadcast_to(
+        10.0 + np.eye(2), (3 * k, 2, 2)
+    )  # each closes a share of 1 / 30,000 of the bound
+    result = GraphicalModel.pairwise(np.zeros((3 * k, 2)), edges, tables).map("dual", max_iter=20)
+    assert (result.status, result.bound) == ("OPTIMAL", 31.0 * k)
+    assert result.history[-1].separations == 1
+
+
 @pytest.mark.parametrize("n", [4, 5, 6, 9, 20])
 def test_long_frustrated_cycles_are_closed(n):
     ascent, _ = run(frustrated_cycle(n))

@@ -31,8 +31,8 @@ _WORTHWHILE = 0.03
 """Share of the gap up to which an increase is slow, because sweeps would need 33 more such rounds."""
 _STILL = 0.01
 """Share of the gap up to which sweeps count as stalled, because they would need 100 more such rounds."""
-_NOTICEABLE = 1e-4
-"""Share of the gap that a cluster must close, because 10,000 smaller ones would not close it."""
+_CLUSTERS = 10_000
+"""Clusters per model, besides one per factor, that must suffice to close the gap, because each costs time."""
 _CERTAIN = 1e-7
 """Least increase, relative to the bound, that a cluster must guarantee, because a smaller one may be a
 rounding error."""
@@ -160,7 +160,10 @@ class ClusterAscent:
         if self._is_late():
             return "sweep"
         costs = PairCosts.of(self.reparametrization)
-        least = max(_CERTAIN * max(self.model.typical_cost, abs(self.bound)), self._share(_NOTICEABLE))
+        least = max(
+            _CERTAIN * max(self.model.typical_cost, abs(self.bound)),
+            self._share(1.0 / (_CLUSTERS + self.model.n_factors)),
+        )
         found, kind = self._proposals.propose(costs, least, costs.tables.size, self._is_late)
         if not found and not self._is_late() and self._rise <= self._share(_STILL):
             beyond = np.zeros(self.model.n_variables)

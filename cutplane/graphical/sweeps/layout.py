@@ -134,7 +134,7 @@ class AddedClusters:
         """Return the original flat table of a factor that is linked to variables."""
         if number < self.model.n_factors:
             return self.model.factor(number).table.ravel()
-        return np.zeros(self.table_sizes()[number])
+        return np.zeros(self.model.cardinalities[[*self.pairs[number - self.model.n_factors]]].prod())
 
     def table_sizes(self) -> Array:
         """Return the sizes of the tables of the factors that are linked to variables."""
