@@ -105,7 +105,7 @@ def states(model, scope):
     return itertools.product(*(range(model.cardinalities[u]) for u in scope))
 
 
-def reference_bound(model, clusters=()):
+def reference_bound(model):
     """The least value of the linear programme over marginals, row by row; inf if it is infeasible."""
     if not model.n_variables:
         return model.constant
@@ -115,14 +115,6 @@ def reference_bound(model, clusters=()):
         scope, table = model.factor(a)
         tables[scope] = table
         links += [(scope, (u,)) for u in scope]
-    for cluster in clusters:
-        scope = tuple(sorted(cluster))
-        for pair in itertools.combinations(scope, 2):
-            if pair not in tables:
-                tables[pair] = np.zeros(model.cardinalities[list(pair)])
-                links += [(pair, (u,)) for u in pair]
-            links.append((scope, pair))
-        tables.setdefault(scope, np.zeros(model.cardinalities[list(scope)]))
     columns = {(scope, x): None for scope in tables for x in states(model, scope)}
     columns = {key: number for number, key in enumerate(columns)}
     costs = np.array([tables[scope][x] for scope, x in columns])

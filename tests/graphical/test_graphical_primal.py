@@ -74,13 +74,12 @@ ANY = {
 }
 
 
-@pytest.mark.parametrize("clusters", [(), [(0, 2, 1)], [(0, 1, 2), (3, 1, 0), (0, 1, 2, 4)]])
 @pytest.mark.parametrize("name", ANY)
-def test_the_local_polytope_is_the_one_written_row_by_row(name, clusters):
+def test_the_local_polytope_is_the_one_written_row_by_row(name):
     model = ANY[name]
-    if any(max(cluster) >= model.n_variables for cluster in clusters) or not model.n_variables:
+    if not model.n_variables:
         return
-    polytope = LocalPolytope(model, clusters)
+    polytope = LocalPolytope(model)
     answer = linprog(
         polytope.cost,
         A_eq=polytope.rows,
@@ -88,10 +87,9 @@ def test_the_local_polytope_is_the_one_written_row_by_row(name, clusters):
         bounds=np.column_stack([np.zeros(polytope.dim), polytope.upper]),
     )
     bound = answer.fun + polytope.constant if answer.status == 0 else math.inf
-    assert same(bound, reference_bound(model, clusters))
+    assert same(bound, reference_bound(model))
     assert bound <= model.brute_force()[1] + 1e-9
-    if not clusters:
-        assert np.linalg.matrix_rank(polytope.rows.toarray()) == polytope.rows.shape[0]
+    assert np.linalg.matrix_rank(polytope.rows.toarray()) == polytope.rows.shape[0]
 
 
 @pytest.mark.parametrize("kind", [LocalPolytope, Disagreements])
@@ -220,12 +218,6 @@ def test_a_labelling_that_is_known_is_used():
     again = MarginalProgramme(model, True, first.labelling)
     next(again.steps())
     assert again.best.energy == first.energy
-
-
-@pytest.mark.parametrize("cluster", [(0, 1), (0, 1, 1), (0, 1, 9), (-1, 0, 1)])
-def test_wrong_clusters_are_refused(cluster):
-    with pytest.raises(InvalidInputError, match="at least three of the variables 0 to 2"):
-        LocalPolytope(frustrated_cycle(3), [cluster])
 
 
 @pytest.mark.parametrize("kind", [LocalPolytope, Disagreements])
