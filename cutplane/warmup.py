@@ -121,8 +121,7 @@ def _boosting() -> Iterator[object]:
 
 def _graphical() -> Iterator[object]:
     """Find labellings of grids and of denser models by every method."""
-    from cutplane.graphical.exact.clique_tree import least_labelling
-    from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_of
+    from cutplane.graphical.exact.clique_tree import CliqueTree
     from cutplane.graphical.map import METHODS
 
     rng = np.random.default_rng(0)
@@ -141,8 +140,7 @@ def _graphical() -> Iterator[object]:
         yield cut.graphical.solve_lagrangian(model, max_iter=10)
     small = models[2]
     yield small.k_best(3), small.min_marginals(), small.min_marginals("sweeps"), small.sample(2)
-    order, _ = best_order(neighbourhoods(12, scopes_of(small)), np.full(12, np.log2(3.0)))
-    yield least_labelling(small, [np.arange(2)] * 12, order)
+    yield CliqueTree(small).restricted(np.arange(36) % 3 < 2).least()
     yield _matching(15, 30).map("primal")
 
 

@@ -15,7 +15,7 @@ from cutplane.exceptions import InvalidInputError
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
 from cutplane.graphical.exact import branching, orders
 from cutplane.graphical.exact.branching import Branching
-from cutplane.graphical.exact.clique_tree import eliminate, least_labelling
+from cutplane.graphical.exact.clique_tree import CliqueTree, eliminate
 from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_of
 from cutplane.graphical.exact.search import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
@@ -292,13 +292,36 @@ def test_branching_on_trees_of_some_depth(seed, narrow, monkeypatch):
     assert len(bounds) > 3 or narrow > 0
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_tree_for_fewer_states_is_as_one_made_for_them(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, 8, 4, 3, n_factors=14, hard=0.1 * (seed % 2))
+    tree = CliqueTree(model, rng.random(model.unaries.size) < 0.9 if seed % 3 else None)
+    for share in (1.0, 0.8, 0.5):
+        alive = rng.random(model.unaries.size) < share
+        alive[tree.kept[tree.unaries == 0.0]] = True
+        restricted = tree.restricted(alive)
+        afresh = CliqueTree(model, alive & np.isin(np.arange(alive.size), tree.kept))
+        assert np.array_equal(restricted.kept, afresh.kept)
+        (labelling, least), (expected, _) = restricted.least(), afresh.least()
+        assert (labelling is None) == (expected is None)
+        if labelling is not None:
+            assert alive[model.unary_starts[:-1] + labelling].all()
+            assert model.energy(labelling) == pytest.approx(model.energy(expected), abs=1e-12)
+            assert least + restricted.constant == pytest.approx(model.energy(labelling), abs=1e-12)
+        lower = restricted.lower_bounds(restricted.min_marginals())
+        assert lower == pytest.approx(afresh.lower_bounds(afresh.min_marginals()), abs=1e-12)
+        assert restricted.log_partition() == pytest.approx(afresh.log_partition(), abs=1e-12)
+    nothing = tree.restricted(np.zeros(model.unaries.size, dtype=bool))
+    assert nothing.least() == (None, np.inf)
+
+
 def test_nodes_are_eliminated_if_all_tables_fit(monkeypatch):
     """After as long a search as an elimination takes; never if the tables are too large together."""
     rng, calls = np.random.default_rng(3), []
     model = nonnegative(random_model(rng, 40, 6, 2, n_factors=70))
-    monkeypatch.setattr(
-        branching, "least_labelling", lambda *args: calls.append(args) or least_labelling(*args)
-    )
+    restricted = CliqueTree.restricted
+    monkeypatch.setattr(CliqueTree, "restricted", lambda *args: calls.append(args) or restricted(*args))
     monkeypatch.setattr(branching, "_OVERHEAD", 0.0)
     energies, counts = [], []
     for most in (2.0**27, 1.0):

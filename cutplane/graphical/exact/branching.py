@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from threading import Lock
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cutplane.graphical.exact.clique_tree import least_labelling
+from cutplane.graphical.exact.clique_tree import CliqueTree
 from cutplane.graphical.exact.orders import best_order, message_scopes, neighbourhoods
 from cutplane.graphical.exact.search_node import Node, follow, restrict, root, undo
 from cutplane.graphical.exact.search_passes import branching_variable, cheapest, energy_of, propagate
@@ -36,9 +36,9 @@ _REACH = 10.0
 """log2 of the excess above which a table does not guide branching, because it shrinks too slowly."""
 _HOPELESS = 60.0
 """log2 of the largest table of a useful order, because branching cannot shrink larger tables enough."""
-_ENTRY, _OVERHEAD = 1.0, 2.5e4
-"""Cost of an addition, and of preparing a variable or a table, in an elimination, in table entries that a
-search reads, because these take about 1.5 ns, 40 us and 1.5 ns."""
+_ENTRY, _OVERHEAD = 3.0, 1e3
+"""Cost of an addition, and of each variable and factor, in an elimination, in table entries that a search
+reads, because these take about 5 ns, 1.5 us and 1.5 ns."""
 _VISIT = 2.0
 """Cost of a node per variable, in table entries, because several loops pass over all variables."""
 _WIDE = 10
@@ -94,7 +94,7 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
 
-    `limits` are the entries of the largest table and of all tables, and the costs of an entry and of a part.
+    `limits` are the entries of the largest table and of all tables, and the cost of an elimination of none.
     """
 
     starts: Array
@@ -313,13 +313,16 @@ class Branching:
         dive.is_active = True
         return True
 
+    @cached_property
+    def _tree(self) -> CliqueTree:
+        return CliqueTree(self.model, order=self._order)
+
     def _eliminate(self, dive: Dive, incumbent: Incumbent) -> None:
         """Solve the present node."""
-        starts, node = self.model.unary_starts, dive.node
-        states = [node.alive[starts[u] : starts[u] + n] for u, n in enumerate(node.counts)]
+        alive = np.isfinite(dive.node.values[: self.model.unaries.size])
         dive.tree.bounds[_EXPECTED] = dive.tree.bounds[_HERE]
         try:
-            labelling = least_labelling(self.model, states, self._order, self._deadline)
+            labelling, _ = self._tree.restricted(alive).least(deadline=self._deadline)
         except TimeoutError:
             return
         dive.is_closed = True
@@ -347,7 +350,7 @@ def _elimination(
     cliques = [sorted({u, *scope}) for u, scope in enumerate(message_scopes(order, near))] if order else []
     sizes = [len(clique) for clique in cliques]
     members = np.array([u for clique in cliques for u in clique], dtype=np.int64)
-    limits = np.array([2.0**_NARROW, _TOTAL / at_once, _ENTRY, _OVERHEAD])
+    limits = np.array([2.0**_NARROW, _TOTAL / at_once, _OVERHEAD * (model.n_variables + model.n_factors)])
     return Cliques(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), members, limits), order
 
 
@@ -462,7 +465,7 @@ def _entries(node, cliques, usefulness):
     Set the usefulness of branching on each variable: the number of its tables that are too large, or 1 if one
     of these is far too large.
     """
-    largest, most, entry, overhead = cliques.limits
+    largest, most, overhead = cliques.limits
     if cliques.members.shape[0] == 0:
         usefulness[:] = 1.0
         return np.inf
@@ -487,9 +490,4 @@ def _entries(node, cliques, usefulness):
     usefulness[:] = 1.0
     if total > most:
         return np.inf
-    n_parts = 0
-    for u in range(node.counts.shape[0]):
-        n_parts += node.counts[u] > 1
-    for a in range(node.free.shape[0]):
-        n_parts += node.free[a] > 0
-    return total * entry + n_parts * overhead
+    return overhead + _ENTRY * total

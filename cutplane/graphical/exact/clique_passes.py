@@ -34,6 +34,17 @@ def restrict(scope_starts, scopes, strides, table_starts, tables, state_starts, 
 
 
 @routine
+def set_strides(starts, scopes, cardinalities, strides, sizes):
+    """Set the strides of the variables of C-ordered tables, and the sizes of the tables."""
+    for block in range(sizes.size):
+        size = 1
+        for link in range(starts[block + 1] - 1, starts[block] - 1, -1):
+            strides[link] = size
+            size *= cardinalities[scopes[link]]
+        sizes[block] = size
+
+
+@routine
 def collect(cliques, begin, end, unaries, tables, messages, places, totals, starts, choices, soft):
     """Set the total and the message of some cliques, from the messages of their children.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,25 +68,12 @@ def eliminate(
     return (labelling, energy) if energy < np.inf else (None, np.inf)
 
 
-def least_labelling(
-    model: FactorGraph, states: list[Array], order: Sequence[int], deadline: float = np.inf
-) -> Array | None:
-    """Return the best labelling with states from `states`, by elimination in this order.
-
-    Return None if all have infinite energy. The size of the tables is not limited.
-    """
-    alive = np.full(model.unaries.size, False)
-    for start, kept in zip(model.unary_starts[:-1], states, strict=True):
-        alive[start + kept] = True
-    return CliqueTree(model, alive, order=order).least(deadline=deadline)[0]
-
-
 class CliqueLayout(NamedTuple):
     """Cliques in the order of elimination, in flat read-only arrays for compiled code.
 
     A clique is an eliminated variable, the first axis of its table, and its neighbours at that time. The
-    message of a clique is a table over the other axes. The operands of a clique are tables of the model and
-    messages of its children (-1 for a table), ordered by their last axes. Operand j has the variables
+    message of a clique is a table over the other axes. The operands of a clique are tables of `factors` and
+    messages of its `children` (-1 for a table), ordered by their last axes. Operand j has the variables
     ``scopes[link_starts[j]:link_ends[j]]``, clique i has the variables ``scopes[axis_starts[i]:axis_starts[i
     + 1]]``; `strides` are their strides in the tables. The choices of clique i are the bytes from
     ``choice_starts[i]`` on: a bit for each entry of its message and each bit of a state.
@@ -100,6 +88,7 @@ class CliqueLayout(NamedTuple):
     strides: Array
     operand_starts: Array
     children: Array
+    factors: Array
     table_starts: Array
     lasts: Array
     link_starts: Array
@@ -140,11 +129,12 @@ class CliqueLayout(NamedTuple):
             "strides": np.append(model.strides, strides),
             "operand_starts": starts_of(np.bincount(owners, minlength=n)),
             "children": np.append(np.full(model.n_factors, -1), children)[sequence],
+            "factors": np.append(np.arange(model.n_factors), np.zeros_like(children))[sequence],
             "table_starts": np.append(model.table_starts, np.zeros_like(children))[sequence],
             "lasts": variables[lasts[sequence]],
             "link_starts": np.append(model.scope_starts[:-1], model.n_links + begins)[sequence],
             "link_ends": np.append(model.scope_starts[1:], model.n_links + ends)[sequence],
-            "choice_starts": starts_of(np.frexp(states - 1.0)[1] * ((entries + 7) // 8)),
+            "choice_starts": _choice_starts(entries, states),
         }
         return cls(**{name: read_only(array) for name, array in arrays.items()})
 
@@ -232,10 +222,45 @@ class CliqueTree:
                 raise InvalidInputError(f"{needs} a table of 2^{width:.1f} entries or more.")
         self._states = self.kept - np.repeat(model.unary_starts[:-1], counts)
         work = shifted(model if alive.all() else _restricted(model, counts, self._states))
+        self._work = work
         self.unaries, self.constant, self._tables = work.unaries, work.constant, work.tables
         self._starts, self._cliques = work.unary_starts[:-1], CliqueLayout.of(work, order)
         if is_limited and self._cliques.sizes.sum() > max_entries:
             raise InvalidInputError(f"{needs} tables of {self._cliques.sizes.sum():.3g} entries together.")
+
+    def restricted(self, alive: Array) -> CliqueTree:
+        """Return the tree of the same cliques for fewer states, laid out like those of the model."""
+        from cutplane.graphical.exact.clique_passes import restrict, set_strides
+
+        tree, mine = copy(self), alive[self.kept]
+        tree.kept, tree.unaries = self.kept[mine], self.unaries[mine]
+        if self.is_infeasible:
+            return tree
+        model, cliques = self._work, self._cliques
+        counts = _counts(model, mine)
+        if 0 in counts:
+            tree.is_infeasible = True
+            return tree
+        tree._states, unary_starts = self._states[mine], starts_of(counts)
+        tree._starts = unary_starts[:-1]
+        ends = np.append(model.scope_starts, cliques.axis_starts[1:])
+        strides, sizes = np.empty_like(cliques.strides), np.empty(ends.size - 1, dtype=np.int64)
+        set_strides(ends, cliques.scopes, read_only(counts), strides, sizes)
+        starts, sizes = starts_of(sizes[: model.n_factors]), sizes[model.n_factors :]
+        tree._tables = np.empty(starts[-1])
+        states = mine.nonzero()[0] - np.repeat(model.unary_starts[:-1], counts)
+        tables = model.scope_starts, model.scopes, model.strides, model.table_starts, model.tables
+        restrict(*tables, unary_starts, states, starts, tree._tables)
+        own = counts[cliques.variables]
+        tree._cliques = cliques._replace(
+            cardinalities=read_only(counts),
+            unary_starts=read_only(tree._starts[cliques.variables]),
+            sizes=read_only(sizes),
+            strides=read_only(strides),
+            table_starts=read_only(np.where(cliques.children < 0, starts[cliques.factors], 0)),
+            choice_starts=read_only(_choice_starts(sizes // own, own)),
+        )
+        return tree
 
     @property
     def memory(self) -> int:
@@ -321,6 +346,11 @@ class CliqueTree:
 
     def _costs(self, unaries: Array | None) -> tuple[Array, Array]:
         return read_only(self.unaries if unaries is None else unaries), self._tables
+
+
+def _choice_starts(entries: Array, states: Array) -> Array:
+    """Return where the choices of each clique begin."""
+    return starts_of(np.frexp(states - 1.0)[1] * ((entries + 7) // 8))
 
 
 def _counts(model: FactorGraph, alive: Array) -> Array:

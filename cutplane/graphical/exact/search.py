@@ -30,6 +30,8 @@ _ROUNDS = 40
 """Most rounds of sweeps, because branching closes a gap faster than a slow rise of the bound."""
 _PROGRESS = 1e-4
 """Least rise of a round, relative to the bound, because branching is faster than slower sweeps."""
+_MOST_NEIGHBOURS = 3
+"""Most variables of a table that replaces an eliminated variable, because the search is fast up to three."""
 _PAUSE = 0.02
 """Seconds between two yields, because other stages run and pass on their labellings meanwhile."""
 
@@ -279,7 +281,7 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     """Return a model with the same least energy and fewer variables and states, exactly.
 
     States of infinite unary cost are removed (each variable has another state). A variable that another
-    variable determines through hard constraints is replaced by that variable. A variable with at most two
+    variable determines through hard constraints is replaced by that variable. A variable with at most three
     neighbours is eliminated if the new table is not larger than the tables that it replaces.
     """
     work = _Reducer(model)
@@ -372,8 +374,10 @@ class _Reducer:
         """Eliminate u if that makes no larger tables; return the variables to check again."""
         near, k = self.neighbours(u), self.states[u].size
         sizes = [self.states[v].size for v in near]
-        grows = len(near) == 2 and tuple(near) not in self.factors and prod(sizes) > k * sum(sizes)
-        if len(near) > 2 or grows:
+        if len(near) > _MOST_NEIGHBOURS:
+            return []
+        replaced = sum(self.factors[scope].size for scope in self.scopes[u] if len(scope) > 1)
+        if len(near) > 1 and tuple(near) not in self.factors and prod(sizes) > replaced:
             return []
         total = np.zeros([*sizes, k])
         for scope, table in self.take(u):
