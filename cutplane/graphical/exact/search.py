@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.exact.separable import separated
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.factors import GivenFactors, collect, finite_sizes, starts_of
 from cutplane.pieces.validation import Array
@@ -30,6 +31,8 @@ _ROUNDS = 40
 """Most rounds of sweeps, because branching closes a gap faster than a slow rise of the bound."""
 _PROGRESS = 1e-4
 """Least rise of a round, relative to the bound, because branching is faster than slower sweeps."""
+_SPLIT = 64
+"""Rounding errors within which a table is a sum, because its messages were added to it and subtracted."""
 _MOST_NEIGHBOURS = 3
 """Most variables of a table that replaces an eliminated variable, because the search is fast up to three."""
 _PAUSE = 0.02
@@ -177,7 +180,9 @@ class _Search:
                 return
             sums = rep.model.n_variables + rep.n_factors + 1
             self.best.rounding += rep.rounding + self._rounding_error(rep.model, rep.bound, sums)
-            rewritten = _rewritten(rep, self.best.limit)
+            tolerance = self._rounding_error(rep.model, rep.bound, _SPLIT)
+            self.best.rounding += tolerance * rep.model.n_links
+            rewritten = _rewritten(rep, self.best.limit, tolerance)
             yield  # others may change the reparametrization meanwhile
             reduction = reduce_model(rewritten, self.deadline)
             inner = _Expanding(self.best, (*inner.reductions, reduction))
@@ -229,9 +234,10 @@ class _Search:
             yield
 
 
-def _rewritten(rep: Reparametrization, limit: float) -> FactorGraph:
+def _rewritten(rep: Reparametrization, limit: float, tolerance: float) -> FactorGraph:
     """Return the model with reparametrised costs, all >= 0, and +inf if they reach the limit."""
-    cardinalities, factors, n = rep.model.cardinalities, rep.factors(), rep.model.n_variables
+    cardinalities, n = rep.model.cardinalities, rep.model.n_variables
+    factors = separated(cardinalities, rep.factors(), tolerance)
     arities = np.append(np.diff(factors.scope_starts), np.ones(n, dtype=np.int64))
     scopes = np.append(factors.scopes, np.arange(n))
     costs = np.append(factors.tables, rep.unaries)
