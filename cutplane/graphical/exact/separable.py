@@ -66,12 +66,12 @@ def _terms(tables: Array, axis: int, tolerance: float) -> tuple[Array, Array, Ar
         found = np.flatnonzero(~(second > _LIKELY * np.abs(corners).sum(axis=1)))
         t = t[found]
         finite = t < np.inf
-        rows, columns = finite.any(axis=2), finite.any(axis=1)
-        each, first = np.arange(found.size), columns.argmax(axis=1)
+        n_rows, n_columns = (np.count_nonzero(finite.any(axis=axis), axis=1) for axis in (2, 1))
+        n_entries = np.count_nonzero(finite, axis=(1, 2))
+        each, first = np.arange(found.size), finite.any(axis=1).argmax(axis=1)
         others = t[each, t[each, :, first].argmin(axis=1)]
         rises = np.where(finite, t - others[:, None], np.inf)
         own = rises.min(axis=2, initial=np.inf)
         spread = np.where(finite, rises - own[:, :, None], 0.0).max(axis=(1, 2), initial=0.0)
-    is_product = (finite == (rows[:, :, None] & columns[:, None])).all(axis=(1, 2)) & rows.any(axis=1)
-    kept = is_product & (spread <= tolerance)
+    kept = (n_entries == n_rows * n_columns) & (n_entries > 0) & (spread <= tolerance)
     return found[kept], np.maximum(own[kept], 0.0), others[kept]
