@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -214,6 +214,23 @@ def strides_of(cardinalities: Array, scope_starts: Array, scopes: Array) -> Arra
         links = last[arities > back] - back
         strides[links] = strides[links + 1] * sizes[links + 1]
     return strides
+
+
+def by_shape(
+    cardinalities: Array, scope_starts: Array, scopes: Array, among: Array
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the factors of one shape among those of these numbers, ascending, their scopes, and the shape.
+
+    Scopes have the shape (number of factors, arity).
+    """
+    arities = np.diff(scope_starts)[among]
+    for arity in np.unique(arities).tolist():
+        factors = among[arities == arity]
+        rows = scopes[scope_starts[factors, None] + np.arange(arity)]
+        shapes, group = np.unique(cardinalities[rows], axis=0, return_inverse=True)
+        for number, shape in enumerate(shapes):
+            chosen = group.ravel() == number
+            yield factors[chosen], rows[chosen], shape
 
 
 def _ascending(cardinalities: Array, given: GivenFactors) -> GivenFactors:

@@ -12,7 +12,7 @@ from graphical_models import SPECIAL, random_binary, random_model
 
 import cutplane as cut
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.map import METHODS, MapState, _first_sweeps, _sweep
+from cutplane.graphical.map import METHODS, MapState, Progress, _first_sweeps, _sweep, _Turns
 
 inf = np.inf
 EXACT = ("auto", "elimination", "search")
@@ -264,3 +264,22 @@ def test_first_sweeps_end_where_clusters_raise_the_bound_faster():
     first, all_sweeps = (list(sweep(MapState(model, True))) for sweep in (_first_sweeps, _sweep))
     assert 0 < first[-1].sweeps < all_sweeps[-1].sweeps / 2
     assert first[-1].bound > all_sweeps[-1].bound - 0.05 * abs(all_sweeps[-1].bound)
+
+
+@pytest.mark.parametrize(
+    ("gap", "bound", "open_share", "seconds"),
+    [
+        (inf, 0.0, 1.0, 6.0),  # 8 units are 3 halvings of 2 seconds each
+        (8.0, 0.0, 1.0, 6.0),  # a gap that has not shrunk is assumed to halve
+        (8.0, 6.0, 1.0, 1.0),  # from 8 to 2 in 2 seconds, and half of that to 1
+        (inf, 0.0, 0.75, 4.0),  # the square root of a quarter of a tree takes half of the time
+        (inf, -inf, 1.0, inf),  # without a bound a stage is never expected to end
+    ],
+)
+def test_the_expected_time_of_a_stage(gap, bound, open_share, seconds):
+    state = MapState(GraphicalModel([9], [((0,), np.arange(9.0))]), True)
+    state.offer(np.array([8]))
+    stage = _Turns(iter(()))
+    stage._gap, stage._since, stage.spent, stage.bound = gap, 2.0, 4.0, bound
+    stage._estimate(state, Progress("step", bound, open_share=open_share))
+    assert stage.remaining == pytest.approx(seconds)

@@ -94,7 +94,8 @@ class Tree(NamedTuple):
 class Cliques(NamedTuple):
     """The variables of each table of an elimination order: ``members[starts[i]:starts[i + 1]]``.
 
-    `limits` are the entries of the largest table and of all tables, and the cost of an elimination of none.
+    `limits` are the entries of the largest table and of all tables, and the cost of an elimination without
+    entries.
     """
 
     starts: Array

@@ -221,43 +221,37 @@ class CliqueTree:
             if width > limit:
                 raise InvalidInputError(f"{needs} a table of 2^{width:.1f} entries or more.")
         self._states = self.kept - np.repeat(model.unary_starts[:-1], counts)
-        work = shifted(model if alive.all() else _restricted(model, counts, self._states))
-        self._work = work
-        self.unaries, self.constant, self._tables = work.unaries, work.constant, work.tables
-        self._starts, self._cliques = work.unary_starts[:-1], CliqueLayout.of(work, order)
+        self._work = work = shifted(model if alive.all() else _restricted(model, counts, self._states))
+        self.unaries, self.constant, self._cliques = work.unaries, work.constant, CliqueLayout.of(work, order)
         if is_limited and self._cliques.sizes.sum() > max_entries:
             raise InvalidInputError(f"{needs} tables of {self._cliques.sizes.sum():.3g} entries together.")
 
     def restricted(self, alive: Array) -> CliqueTree:
-        """Return the tree of the same cliques for fewer states, laid out like those of the model."""
-        from cutplane.graphical.exact.clique_passes import restrict, set_strides
+        """Return a tree of the same cliques with fewer states; `alive` is as in the constructor."""
+        from cutplane.graphical.exact.clique_passes import set_strides
 
         tree, mine = copy(self), alive[self.kept]
         tree.kept, tree.unaries = self.kept[mine], self.unaries[mine]
         if self.is_infeasible:
             return tree
-        model, cliques = self._work, self._cliques
-        counts = _counts(model, mine)
+        cliques, counts = self._cliques, _counts(self._work, mine)
         if 0 in counts:
             tree.is_infeasible = True
             return tree
-        tree._states, unary_starts = self._states[mine], starts_of(counts)
-        tree._starts = unary_starts[:-1]
-        ends = np.append(model.scope_starts, cliques.axis_starts[1:])
-        strides, sizes = np.empty_like(cliques.strides), np.empty(ends.size - 1, dtype=np.int64)
-        set_strides(ends, cliques.scopes, read_only(counts), strides, sizes)
-        starts, sizes = starts_of(sizes[: model.n_factors]), sizes[model.n_factors :]
-        tree._tables = np.empty(starts[-1])
-        states = mine.nonzero()[0] - np.repeat(model.unary_starts[:-1], counts)
-        tables = model.scope_starts, model.scopes, model.strides, model.table_starts, model.tables
-        restrict(*tables, unary_starts, states, starts, tree._tables)
-        own = counts[cliques.variables]
+        states = np.flatnonzero(mine) - np.repeat(self._work.unary_starts[:-1], counts)
+        tree._states, tree._work = self._states[mine], _restricted(self._work, counts, states)
+        starts = np.append(self._work.scope_starts, cliques.axis_starts[1:])
+        strides, sizes = np.empty_like(cliques.strides), np.empty(starts.size - 1, dtype=np.int64)
+        set_strides(starts, cliques.scopes, read_only(counts), strides, sizes)
+        sizes, own = sizes[self._work.n_factors :], counts[cliques.variables]
         tree._cliques = cliques._replace(
             cardinalities=read_only(counts),
-            unary_starts=read_only(tree._starts[cliques.variables]),
+            unary_starts=read_only(tree._work.unary_starts[cliques.variables]),
             sizes=read_only(sizes),
             strides=read_only(strides),
-            table_starts=read_only(np.where(cliques.children < 0, starts[cliques.factors], 0)),
+            table_starts=read_only(
+                np.where(cliques.children < 0, tree._work.table_starts[cliques.factors], 0)
+            ),
             choice_starts=read_only(_choice_starts(sizes // own, own)),
         )
         return tree
@@ -294,7 +288,7 @@ class CliqueTree:
             return None, low
         labelling = np.empty(size, dtype=np.int64)
         choose(cliques, choices, labelling)
-        return self._states[self._starts + labelling], low
+        return self._states[self._work.unary_starts[:-1] + labelling], low
 
     def min_marginals(self, unaries: Array | None = None) -> Array:
         """Return the least energy with each state, less the constant; additions and comparisons only."""
@@ -328,7 +322,7 @@ class CliqueTree:
             raise InvalidInputError("There is nothing to draw from: no labelling has finite energy.")
         found = np.empty((len(uniforms), self._cliques.variables.size), dtype=np.int64)
         draw(self._cliques, totals, starts, uniforms, found)
-        return self._states[self._starts + found]
+        return self._states[self._work.unary_starts[:-1] + found]
 
     def _collect(self, unaries: Array | None, soft: bool) -> tuple[Array, Array, Array, Array, float]:
         """Return messages, totals, the starts of each, and the least (or soft least) energy."""
@@ -345,7 +339,7 @@ class CliqueTree:
         return messages, places, totals, starts, float(messages[places[cliques.roots]].sum())
 
     def _costs(self, unaries: Array | None) -> tuple[Array, Array]:
-        return read_only(self.unaries if unaries is None else unaries), self._tables
+        return read_only(self.unaries if unaries is None else unaries), self._work.tables
 
 
 def _choice_starts(entries: Array, states: Array) -> Array:

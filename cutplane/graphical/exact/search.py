@@ -180,9 +180,10 @@ class _Search:
                 return
             sums = rep.model.n_variables + rep.n_factors + 1
             self.best.rounding += rep.rounding + self._rounding_error(rep.model, rep.bound, sums)
-            tolerance = self._rounding_error(rep.model, rep.bound, _SPLIT)
-            self.best.rounding += tolerance * rep.model.n_links
-            rewritten = _rewritten(rep, self.best.limit, tolerance)
+            tolerance, whole = self._rounding_error(rep.model, rep.bound, _SPLIT), rep.factors()
+            split = separated(rep.model.cardinalities, whole, tolerance)
+            self.best.rounding += tolerance * (split.table_starts.size - whole.table_starts.size)
+            rewritten = _rewritten(rep, split, self.best.limit)
             yield  # others may change the reparametrization meanwhile
             reduction = reduce_model(rewritten, self.deadline)
             inner = _Expanding(self.best, (*inner.reductions, reduction))
@@ -234,10 +235,9 @@ class _Search:
             yield
 
 
-def _rewritten(rep: Reparametrization, limit: float, tolerance: float) -> FactorGraph:
-    """Return the model with reparametrised costs, all >= 0, and +inf if they reach the limit."""
+def _rewritten(rep: Reparametrization, factors: GivenFactors, limit: float) -> FactorGraph:
+    """Return the model with these reparametrised costs, all >= 0, and +inf if they reach the limit."""
     cardinalities, n = rep.model.cardinalities, rep.model.n_variables
-    factors = separated(cardinalities, rep.factors(), tolerance)
     arities = np.append(np.diff(factors.scope_starts), np.ones(n, dtype=np.int64))
     scopes = np.append(factors.scopes, np.arange(n))
     costs = np.append(factors.tables, rep.unaries)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from cutplane.graphical.factors import GivenFactors, places_of, starts_of
+from cutplane.graphical.factors import GivenFactors, by_shape, starts_of
 from cutplane.pieces.validation import Array
 
 _LIKELY = 1e-9
@@ -16,10 +14,15 @@ _LIKELY = 1e-9
 def separated(cardinalities: Array, given: GivenFactors, tolerance: float) -> GivenFactors:
     """Replace each table that is a sum t(x, y) = a(x) + b(y), with a variable x, by a and b.
 
-    Then the variable x is not in the factor. The table of a child of two parents is such a sum if the
-    child's probabilities depend on one parent only. A sum may differ from its table by the tolerance.
+    For example, the table of a child of two parents is such a sum if the child's probabilities depend on one
+    parent only. Each replacement changes energies by at most the tolerance, in the unit of the costs.
     """
-    waiting, done = list(_by_shape(cardinalities, given)), []
+    scope_starts, scopes, table_starts, tables = given
+    waiting, done = [], []
+    every = np.arange(table_starts.size)
+    for factors, rows, shape in by_shape(cardinalities, scope_starts, scopes, every):
+        entries = table_starts[factors, None] + np.arange(np.prod(shape))
+        waiting.append((rows, tables[entries].reshape(-1, *shape)))
     while waiting:
         scopes, tables = waiting.pop()
         for axis in range(scopes.shape[1]):
@@ -42,22 +45,11 @@ def separated(cardinalities: Array, given: GivenFactors, tolerance: float) -> Gi
     )
 
 
-def _by_shape(cardinalities: Array, given: GivenFactors) -> Iterator[tuple[Array, Array]]:
-    """Yield the scopes and the tables of all factors of one shape."""
-    arities = np.diff(given.scope_starts)
-    for arity in np.unique(arities).tolist():
-        factors = np.flatnonzero(arities == arity)
-        scopes = given.scopes[given.scope_starts[factors, None] + np.arange(arity)]
-        shapes, group = np.unique(cardinalities[scopes], axis=0, return_inverse=True)
-        for number, shape in enumerate(shapes):
-            chosen = group.ravel() == number
-            sizes = np.full(np.count_nonzero(chosen), np.prod(shape, dtype=np.int64))
-            tables = given.tables[places_of(given.table_starts[factors[chosen]], sizes)]
-            yield scopes[chosen], tables.reshape(-1, *shape)
-
-
 def _terms(tables: Array, axis: int, tolerance: float) -> tuple[Array, Array, Array]:
-    """Return the tables that are sums, their terms of the variable at `axis`, and those of the others."""
+    """Return which of n tables are sums, and their terms of the variable at `axis` and of the others.
+
+    `tables` has the shape (n, k_1, k_2, ...); the terms have one row for each table that is a sum.
+    """
     t = np.moveaxis(tables, axis + 1, 1)
     t = t.reshape(*t.shape[:2], -1)
     corners = t[:, [0, 0, -1, -1], [0, -1, 0, -1]]

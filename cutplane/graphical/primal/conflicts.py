@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import FactorArrays, places_of, starts_of
+from cutplane.graphical.factors import FactorArrays, by_shape, places_of, starts_of
 from cutplane.pieces.validation import Array
 from cutplane.sets.base import HalfSpaces
 
@@ -175,19 +175,14 @@ def forbidden_pairs(model: FactorGraph) -> Array:
     """
     parts = [np.empty((0, 2), dtype=np.int64)]
     hard = np.flatnonzero(_has_forbidden_tuples(model))
-    for arity in np.unique(model.arities[hard]).tolist():
-        mine = hard[model.arities[hard] == arity]
-        scopes = model.scopes[model.scope_starts[mine][:, None] + np.arange(arity)]
-        shapes, group = np.unique(model.cardinalities[scopes], axis=0, return_inverse=True)
-        for number, shape in enumerate(shapes):
-            chosen = np.flatnonzero(group.ravel() == number)
-            entries = model.table_starts[mine[chosen]][:, None] + np.arange(np.prod(shape))
-            banned = np.isinf(model.tables[entries]).reshape(-1, *shape)
-            for axes in combinations(range(arity), 2):
-                others = tuple(1 + k for k in range(arity) if k not in axes)
-                factor, i, j = np.nonzero(banned.all(axis=others))
-                starts = model.unary_starts[scopes[chosen[factor]][:, axes]]
-                parts.append(starts + np.column_stack([i, j]))
+    for factors, scopes, shape in by_shape(model.cardinalities, model.scope_starts, model.scopes, hard):
+        entries = model.table_starts[factors][:, None] + np.arange(np.prod(shape))
+        banned = np.isinf(model.tables[entries]).reshape(-1, *shape)
+        for axes in combinations(range(shape.size), 2):
+            others = tuple(1 + k for k in range(shape.size) if k not in axes)
+            factor, i, j = np.nonzero(banned.all(axis=others))
+            starts = model.unary_starts[scopes[factor][:, axes]]
+            parts.append(starts + np.column_stack([i, j]))
     pairs = np.concatenate(parts)
     owners = np.unique(np.repeat(np.arange(model.n_variables), model.cardinalities)[pairs])
     for count in np.unique(model.cardinalities[owners]).tolist():

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from cutplane.graphical.factor_graph import FactorGraph
-from cutplane.graphical.factors import places_of, starts_of
+from cutplane.graphical.factors import by_shape, places_of, starts_of
 from cutplane.graphical.primal.conflicts import AffineMap, Conflicts, forbidden_pairs
 from cutplane.graphical.primal.odd_cycles import CycleGraph, projection_graph
 from cutplane.pieces.forms import LinearForm
@@ -166,23 +166,19 @@ def _consistency_rows(model: FactorGraph, table_starts: Array, dim: int) -> tupl
 
 
 def _agreements(model: FactorGraph, table_starts: Array) -> Iterator[Array]:
-    """Yield the columns of rows: marginals of a factor, and at the end the marginal that is their sum.
+    """Yield the columns of rows of one length: marginals of a factor, and last the marginal that they sum to.
 
-    All factors of one shape are done at once. Only their first variable has a row for its last state. For
-    the other variables this row is redundant, because the marginals of a factor sum to 1 by the agreement
-    with its first variable.
+    The arrays have the shape (number of rows, length). Only the first variable of a factor has a row for its
+    last state. For the others this row is redundant, because the marginals of a factor sum to 1 by the
+    agreement with its first variable.
     """
-    for arity in np.unique(model.arities).tolist():
-        factors = np.flatnonzero(model.arities == arity)
-        scopes = model.scopes[model.scope_starts[factors][:, None] + np.arange(arity)]
-        shapes, group = np.unique(model.cardinalities[scopes], axis=0, return_inverse=True)
-        for number, shape in enumerate(shapes):
-            chosen = group.ravel() == number
-            parents, table = table_starts[factors[chosen]], np.arange(np.prod(shape)).reshape(shape)
-            for axis, children in enumerate(model.unary_starts[scopes[chosen].T]):
-                states = int(shape[axis]) - (axis > 0)
-                inside = np.moveaxis(table, axis, 0).reshape(shape[axis], -1)[:states]
-                columns = np.empty((parents.size, states, inside.shape[1] + 1), dtype=np.int64)
-                columns[..., :-1] = parents[:, None, None] + inside
-                columns[..., -1] = children[:, None] + np.arange(states)
-                yield columns.reshape(parents.size * states, inside.shape[1] + 1)
+    every = np.arange(model.n_factors)
+    for factors, scopes, shape in by_shape(model.cardinalities, model.scope_starts, model.scopes, every):
+        parents, table = table_starts[factors], np.arange(np.prod(shape)).reshape(shape)
+        for axis, children in enumerate(model.unary_starts[scopes.T]):
+            states = int(shape[axis]) - (axis > 0)
+            inside = np.moveaxis(table, axis, 0).reshape(shape[axis], -1)[:states]
+            columns = np.empty((parents.size, states, inside.shape[1] + 1), dtype=np.int64)
+            columns[..., :-1] = parents[:, None, None] + inside
+            columns[..., -1] = children[:, None] + np.arange(states)
+            yield columns.reshape(parents.size * states, inside.shape[1] + 1)
