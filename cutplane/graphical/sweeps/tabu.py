@@ -60,6 +60,11 @@ class TabuSearch:
         self._numbers = np.array([penalty or 1.0, *start, *start])
         self._counters = np.array([0, 0, seed + 1])
 
+    @property
+    def idle_moves(self) -> int:
+        """Moves since the last improvement or restart; 0 as long as `labelling` breaks a hard constraint."""
+        return int(self._counters[1]) if self._numbers[3] == 0 else 0
+
     def run(self, moves: int) -> bool:
         """Make this many moves; return whether `labelling` has become better."""
         before, end = tuple(self._numbers[3:]), self._counters[0] + moves
