@@ -291,11 +291,11 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
     neighbours is eliminated if the new table is not larger than the tables that it replaces.
     """
     work = _Reducer(model)
-    queue = list(range(model.n_variables))
+    queue = dict.fromkeys(range(model.n_variables))
     while queue and clock() <= deadline:
-        u = queue.pop()
+        u, _ = queue.popitem()
         if u not in work.choices:
-            queue.extend(work.drop(u) or work.minimise_out(u) or work.substitute(u))
+            queue |= dict.fromkeys(work.drop(u) or work.minimise_out(u) or work.substitute(u))
     left = [u for u in range(model.n_variables) if u not in work.choices]
     number = np.zeros(model.n_variables, dtype=np.int64)
     number[left] = np.arange(len(left))
@@ -323,23 +323,21 @@ class _Reducer:
     def __post_init__(self) -> None:
         model = self.model
         self.constant, sizes = model.constant, model.cardinalities.tolist()
-        self.states = [np.flatnonzero(np.isfinite(model.unary(u))) for u in range(model.n_variables)]
+        unaries = np.split(model.unaries, model.unary_starts[1:-1]) if sizes else []
+        self.states = [np.flatnonzero(costs < math.inf) for costs in unaries]
         self.scopes: list[set[Scope]] = [{(u,)} for u in range(model.n_variables)]
         is_cut = [kept.size < k for kept, k in zip(self.states, sizes, strict=True)]
-        self.factors = {(u,): model.unary(u)[kept] for u, kept in enumerate(self.states)}
-        self.hard: set[Scope] = set()
-        links, scopes = pairwise(model.scope_starts.tolist()), model.scopes.tolist()
-        starts, ends = model.table_starts.tolist(), (model.table_starts + model.table_sizes).tolist()
-        for (first, last), start, end in zip(links, starts, ends, strict=True):
+        self.factors = {(u,): unaries[u][kept] for u, kept in enumerate(self.states)}
+        scopes, tables = model.scopes.tolist(), np.split(model.tables, model.table_starts[1:])
+        for (first, last), table in zip(pairwise(model.scope_starts.tolist()), tables, strict=False):
             scope = tuple(scopes[first:last])
-            table = model.tables[start:end].reshape([sizes[u] for u in scope])
+            table = table.reshape([sizes[u] for u in scope])
             if any(is_cut[u] for u in scope):
                 table = table[np.ix_(*[self.states[u] for u in scope])]
             self.factors[scope] = table
-            if table.max() == math.inf:
-                self.hard.add(scope)
             for u in scope:
                 self.scopes[u].add(scope)
+        self.hard = {scope for scope, table in self.factors.items() if table.max() == math.inf}
 
     def add(self, scope: Scope, table: Array) -> None:
         """Add a table, its axes in the order of `scope`."""
@@ -379,9 +377,9 @@ class _Reducer:
     def minimise_out(self, u: int) -> list[int]:
         """Eliminate u if that makes no larger tables; return the variables to check again."""
         near, k = self.neighbours(u), self.states[u].size
-        sizes = [self.states[v].size for v in near]
         if len(near) > _MOST_NEIGHBOURS:
             return []
+        sizes = [self.states[v].size for v in near]
         replaced = sum(self.factors[scope].size for scope in self.scopes[u] if len(scope) > 1)
         if len(near) > 1 and tuple(near) not in self.factors and prod(sizes) > replaced:
             return []
