@@ -139,8 +139,9 @@ def _auto(state: MapState) -> Plan:
 def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until all except the local search have ended.
 
-    Half of a round is for the stage that is expected to end first (`_Turns`). All stages share the other half
-    equally, and they share bounds and labellings. When the dual halves the gap with which branch and bound
+    Half of a round is for the stage that is expected to end first (`_Turns`), and all stages share the other
+    half equally. A stage that is expected to end within half a round has another turn. The stages share
+    bounds and labellings. When the dual halves the gap with which branch and bound
     began, branch and bound begins again from the new costs, unless it is half done.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
@@ -152,6 +153,8 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
         for name in list(running):
             turns = running[name]
             yield from turns.take(length * (1.0 / len(running) + (name == leader)), state)
+            if 0.0 < turns.remaining < length:
+                yield from turns.take(length, state)
             if turns.has_ended:
                 del running[name]
         search, is_halved = running.get("search"), state.energy - root > 2.0 * (state.energy - dual.bound)
