@@ -109,7 +109,7 @@ def _auto(state: MapState) -> Plan:
     if model.is_forest:
         yield "dynamic programming", _dynamic_programming
         return
-    small, compact = model.n_variables <= _SMALL, model.is_binary and model.is_pairwise
+    small = model.n_variables <= _SMALL
     sweeps = "sweeps", _first_sweeps if state.tighten else _sweep
     if state.start is not None:
         yield sweeps
@@ -124,9 +124,9 @@ def _auto(state: MapState) -> Plan:
     primal: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes}
     search: dict[str, Stage] = {"search": _branch_and_bound}
     if small:  # the first stage has the first long turn
-        stages = primal | search if compact else search | primal
+        stages = search | primal
     else:
-        stages = primal if compact else {}
+        stages = primal if model.is_binary and model.is_pairwise else {}
     stages["dual cutting planes"] = _dual_cutting_planes
     if small:
         stages |= {"local search": _local_search}
@@ -141,8 +141,8 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
 
     Half of a round is for the stage that is expected to end first (`_Turns`), and all stages share the other
     half equally. A stage that is expected to end within half a round has another turn. The stages share
-    bounds and labellings. When the dual halves the gap with which branch and bound
-    began, branch and bound begins again from the new costs, unless it is half done.
+    bounds and labellings. When the dual halves the gap with which branch and bound began, branch and bound
+    begins again from the new costs, unless it is half done.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
     if "primal cutting planes" in running:
@@ -282,9 +282,7 @@ def _branch_and_bound(state: MapState) -> Iterator[Progress]:
         yield Progress("search", result.bound, open_share=result.open_share)
 
 
-def _local_search(
-    state: MapState, most: float = math.inf, patience: float = math.inf
-) -> Iterator[Progress]:
+def _local_search(state: MapState, most: float = math.inf, patience: float = math.inf) -> Iterator[Progress]:
     """Improve the best labelling by tabu search, for at most `most` calls and `patience` moves in vain."""
     from cutplane.graphical.sweeps.tabu import TabuSearch
 

@@ -328,10 +328,11 @@ class _Reducer:
         self.scopes: list[set[Scope]] = [{(u,)} for u in range(model.n_variables)]
         is_cut = [kept.size < k for kept, k in zip(self.states, sizes, strict=True)]
         self.factors = {(u,): unaries[u][kept] for u, kept in enumerate(self.states)}
-        scopes, tables = model.scopes.tolist(), np.split(model.tables, model.table_starts[1:])
-        for (first, last), table in zip(pairwise(model.scope_starts.tolist()), tables, strict=False):
+        links, scopes = pairwise(model.scope_starts.tolist()), model.scopes.tolist()
+        starts, ends = model.table_starts.tolist(), (model.table_starts + model.table_sizes).tolist()
+        for (first, last), start, end in zip(links, starts, ends, strict=True):
             scope = tuple(scopes[first:last])
-            table = table.reshape([sizes[u] for u in scope])
+            table = model.tables[start:end].reshape([sizes[u] for u in scope])
             if any(is_cut[u] for u in scope):
                 table = table[np.ix_(*[self.states[u] for u in scope])]
             self.factors[scope] = table
