@@ -6,7 +6,7 @@ consistency, and the better run counts. HiGHS (--highs) solves the local polytop
 variables. One thread each, seconds of the processor, after a warm-up; ours on --threads, if there are several
 in seconds of the wall clock.
 
-Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 10] [--cap 60] [--peer PYTHON]
+Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 0 1 ...] [--cap 60] [--peer PYTHON]
      [--highs] [--sizes 0 1 2] [--method auto] [--threads 1]
 """
 
@@ -186,7 +186,7 @@ def main():
     """Print a line for each model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, nargs="*", default=range(10))
     parser.add_argument("--sizes", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--cap", type=float, default=60.0)
     parser.add_argument("--method", default="auto")
@@ -197,7 +197,7 @@ def main():
     set_threads(args.threads)
     clock = process_time if args.threads == 1 else perf_counter
     spin_glass(6, 6, seed=0).map("search")
-    for name, size, seed in itertools.product(args.families, args.sizes, range(args.seeds)):
+    for name, size, seed in itertools.product(args.families, args.sizes, args.seeds):
         model = FAMILIES[name](np.random.default_rng([seed, size]), size)
         result, seconds = timed(lambda model=model: model.map(args.method, time_limit=args.cap), clock)
         line = f"{name:12} {size} {seed} {result.status.name:10} {result.energy:12.4f} {result.bound:12.4f}"

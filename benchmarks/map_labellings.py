@@ -4,7 +4,7 @@ toulbar2 (pytoulbar2, of the interpreter --peer) reads the model from a CFN file
 consistency, and the earlier of the two counts; its seconds are the ones that it prints, without its imports.
 Best is the least energy that anyone found. One thread each, after a warm-up.
 
-Run: python benchmarks/map_labellings.py --peer PYTHON [--families latin ...] [--seeds 3] [--cap 10]
+Run: python benchmarks/map_labellings.py --peer PYTHON [--families latin ...] [--seeds 0 1 ...] [--cap 10]
      [--sizes 2]
 """
 
@@ -52,14 +52,14 @@ def main():
     """Print a line for each model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="*", default=range(3))
     parser.add_argument("--sizes", type=int, nargs="*", default=[2])
     parser.add_argument("--cap", type=float, default=10.0)
     parser.add_argument("--peer", required=True)
     args = parser.parse_args()
     set_threads(1)
     spin_glass(6, 6, seed=0).map("search")
-    for name, size, seed in itertools.product(args.families, args.sizes, range(args.seeds)):
+    for name, size, seed in itertools.product(args.families, args.sizes, args.seeds):
         model = FAMILIES[name](np.random.default_rng([seed, size]), size)
         runs = [ours(model, args.cap), *peers(model, args.cap, args.peer)]
         best = min(energy for run in runs for energy, _ in run)

@@ -314,7 +314,10 @@ def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
 
 @dataclass(eq=False)
 class _Reducer:
-    """The tables by their variables, ascending; those with an infinite entry are in `hard`, others may be."""
+    """The tables by their variables, ascending.
+
+    `functions` contains the scopes of pairwise tables that determine one of their variables, with its place.
+    """
 
     model: FactorGraph
     factors: dict[Scope, Array] = field(init=False)
@@ -338,7 +341,20 @@ class _Reducer:
             self.factors[scope] = table
             for u in scope:
                 self.scopes[u].add(scope)
-        self.hard = {scope for scope, table in self.factors.items() if table.max() == math.inf}
+        self.functions: set[tuple[Scope, int]] = set()
+        for scope in self.factors:
+            self.compare(scope)
+
+    def compare(self, scope: Scope) -> None:
+        """Find out whether a pairwise table allows at most one state of a variable for each of the other."""
+        if len(scope) == 2:
+            finite = self.factors[scope] < math.inf
+            is_hard = not finite.all()
+            for place in range(2):
+                if is_hard and finite.sum(axis=place).max() <= 1:
+                    self.functions.add((scope, place))
+                else:
+                    self.functions.discard((scope, place))
 
     def add(self, scope: Scope, table: Array) -> None:
         """Add a table, its axes in the order of `scope`."""
@@ -348,8 +364,7 @@ class _Reducer:
             self.constant += float(table)
             return
         self.factors[scope] = self.factors[scope] + table if scope in self.factors else table
-        if table.max() == math.inf:
-            self.hard.add(scope)
+        self.compare(scope)
         for u in scope:
             self.scopes[u].add(scope)
 
@@ -397,13 +412,10 @@ class _Reducer:
     def substitute(self, u: int) -> list[int]:
         """Replace u by another variable if that determines u; return the variables to check again."""
         for scope in sorted(self.scopes[u]):
-            if len(scope) != 2 or scope not in self.hard:
+            if (scope, scope.index(u)) not in self.functions:
                 continue
             table = self.factors[scope] if scope[1] == u else self.factors[scope].T
-            finite = np.isfinite(table)
-            if (finite.sum(axis=1) > 1).any():
-                continue
-            by, state = sum(scope) - u, finite.argmax(axis=1)
+            by, state = sum(scope) - u, (table < math.inf).argmax(axis=1)
             near = self.neighbours(u)
             for other, values in self.take(u):
                 axis = other.index(u)
