@@ -140,14 +140,17 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     """Run stages in turns of growing length, until all except the local search have ended.
 
     Half of a round is for the stage that is expected to end first (`_Turns`), and all stages share the other
-    half equally. A stage that is expected to end within half a round has another turn. The stages share
-    bounds and labellings. When the dual halves the gap with which branch and bound began, branch and bound
-    begins again from the new costs, unless it is half done.
+    half equally. A stage that is expected to end within half a round has another turn. All stages except the
+    first start with a debt, because the first often ends before their start pays. The stages share bounds and
+    labellings. When the dual halves the gap with which branch and bound began, branch and bound begins again
+    from the new costs, unless it is half done.
     """
     running = {name: _Turns(stage(state)) for name, stage in stages.items()}
     if "primal cutting planes" in running:
         running["primal cutting planes"].credit -= _PER_ENTRY * state.work.tables.size
     length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
+    for later in list(running.values())[1:]:
+        later.credit -= _FIRST_TURN
     dual = running["dual cutting planes"]
     while running.keys() - {"local search"}:
         for name in list(running):
