@@ -6,8 +6,8 @@ consistency, and the better run counts. HiGHS (--highs) solves the local polytop
 variables. One thread each, seconds of the processor, after a warm-up; ours on --threads, if there are several
 in seconds of the wall clock.
 
-Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 0 1 ...] [--cap 60] [--peer PYTHON]
-     [--highs] [--sizes 0 1 2] [--method auto] [--threads 1]
+Run: python benchmarks/map_families.py [--families latin maxsat ...] [--seeds 0 1 ...] [--cap 60]
+     [--peer PYTHON] [--highs] [--sizes 0 1 2] [--method auto] [--threads 1]
 """
 
 from __future__ import annotations
