@@ -5,14 +5,25 @@ import os
 import signal
 import threading
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
 from graphical_models import SPECIAL, random_binary, random_model
 
 import cutplane as cut
+import cutplane.graphical.map as map_module
 from cutplane.graphical import GraphicalModel, chain, potts, spin_glass
-from cutplane.graphical.map import METHODS, MapState, Progress, _first_sweeps, _sweep, _Turns
+from cutplane.graphical.map import (
+    METHODS,
+    MapState,
+    Progress,
+    _brief_local_search,
+    _first_sweeps,
+    _in_turns,
+    _sweep,
+    _Turns,
+)
 
 inf = np.inf
 EXACT = ("auto", "elimination", "search")
@@ -283,3 +294,32 @@ def test_the_expected_time_of_a_stage(gap, bound, open_share, seconds):
     stage._gap, stage._since, stage.spent, stage.bound = gap, 2.0, 4.0, bound
     stage._estimate(state, Progress("step", bound, open_share=open_share))
     assert stage.remaining == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("steps", "at_once"), [(60, 60), (200, 43)])
+def test_a_stage_that_is_expected_to_end_soon_has_another_turn(monkeypatch, steps, at_once):
+    """The first turns are 30 and 15 ms of steps of 1 ms; a tree that is half done after 30 needs 13 more."""
+    ticks, log = count(), []
+    monkeypatch.setattr(map_module, "clock", lambda: 1e-3 * next(ticks))
+
+    def stage(name, n, bound):
+        for i in range(n):
+            log.append(name)
+            yield Progress(name, bound, open_share=1.0 - i / n if bound > -inf else 1.0)
+
+    state = MapState(GraphicalModel([9], [((0,), np.arange(9.0))]), True)
+    state.offer(np.array([8]))
+    stages = {
+        "search": lambda _: stage("search", steps, 0.0),
+        "dual cutting planes": lambda _: stage("dual", 300, -inf),
+    }
+    for _ in _in_turns(state, stages):
+        pass
+    assert log.index("dual") == pytest.approx(at_once, abs=3)
+    assert log.count("search") == steps and log.count("dual") == 300
+
+
+def test_the_first_local_search_ends_when_it_no_longer_improves():
+    easy, hard = (GraphicalModel([2] * 8, [((0, 1), table)]) for table in (np.eye(2), np.full((2, 2), inf)))
+    calls = [len(list(_brief_local_search(MapState(model, True)))) for model in (easy, hard)]
+    assert calls[0] < calls[1] == 25  # a search for a labelling that satisfies all constraints goes on
