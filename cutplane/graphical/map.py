@@ -121,15 +121,14 @@ def _auto(state: MapState) -> Plan:
         yield sweeps
     if not state.tighten:
         return
-    primal: dict[str, Stage] = {"primal cutting planes": _primal_cutting_planes}
-    search: dict[str, Stage] = {"search": _branch_and_bound}
+    stages: dict[str, Stage] = {}
     if small:  # the first stage has the first long turn
-        stages = search | primal
-    else:
-        stages = primal if model.is_binary and model.is_pairwise else {}
+        stages["search"] = _branch_and_bound
+    if small or (model.is_binary and model.is_pairwise):
+        stages["primal cutting planes"] = _primal_cutting_planes
     stages["dual cutting planes"] = _dual_cutting_planes
     if small:
-        stages |= {"local search": _local_search}
+        stages["local search"] = _local_search
         yield " and ".join(stages) + " in turns", partial(_in_turns, stages=stages)
     else:
         yield from stages.items()

@@ -343,10 +343,10 @@ class _Reducer:
                 self.scopes[u].add(scope)
         self.functions: set[tuple[Scope, int]] = set()
         for scope in self.factors:
-            self.compare(scope)
+            self.find_functions(scope)
 
-    def compare(self, scope: Scope) -> None:
-        """Find out whether a pairwise table allows at most one state of a variable for each of the other."""
+    def find_functions(self, scope: Scope) -> None:
+        """Set whether a pairwise table allows at most one state of a variable for each state of the other."""
         if len(scope) == 2:
             finite = self.factors[scope] < math.inf
             is_hard = not finite.all()
@@ -364,7 +364,7 @@ class _Reducer:
             self.constant += float(table)
             return
         self.factors[scope] = self.factors[scope] + table if scope in self.factors else table
-        self.compare(scope)
+        self.find_functions(scope)
         for u in scope:
             self.scopes[u].add(scope)
 
