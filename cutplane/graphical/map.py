@@ -47,8 +47,6 @@ _CHANGES = 100_000
 """Changes compared per call of the local search, about a millisecond, because a turn is several calls."""
 _FIRST_CALLS = 25
 """Most calls of the first local search, because they take about as long as a first turn."""
-_FIRST_PATIENCE = 30
-"""Moves per variable without a better labelling that end it, because a descent takes a few per variable."""
 
 
 @dataclass(frozen=True)
@@ -284,14 +282,14 @@ def _branch_and_bound(state: MapState) -> Iterator[Progress]:
         yield Progress("search", result.bound, open_share=result.open_share)
 
 
-def _local_search(state: MapState, most: float = math.inf, patience: float = math.inf) -> Iterator[Progress]:
-    """Improve the best labelling by tabu search, for at most `most` calls and `patience` moves in vain."""
+def _local_search(state: MapState, most: float = math.inf, restarts: float = math.inf) -> Iterator[Progress]:
+    """Improve the best labelling by tabu search, for at most `most` calls and this number of restarts."""
     from cutplane.graphical.sweeps.tabu import TabuSearch
 
     start = cheapest_states(state.work) if state.labelling is None else state.labelling
     search, moves, calls = TabuSearch(state.work, start), 1, 0
     state.offer(start)
-    while calls < most and search.idle_moves <= patience and clock() < state.deadline:
+    while calls < most and search.restarts <= restarts and clock() < state.deadline:
         if search.run(moves):
             state.offer(search.labelling)
         moves, calls = min(2 * moves, 1 + _CHANGES // (1 + state.work.unaries.size)), calls + 1
@@ -299,8 +297,8 @@ def _local_search(state: MapState, most: float = math.inf, patience: float = mat
 
 
 def _brief_local_search(state: MapState) -> Iterator[Progress]:
-    """Find a first labelling."""
-    return _local_search(state, _FIRST_CALLS, _FIRST_PATIENCE * state.model.n_variables)
+    """Find a first labelling: search until the first restart."""
+    return _local_search(state, _FIRST_CALLS, 0)
 
 
 def _primal_cutting_planes(state: MapState) -> Iterator[Progress]:

@@ -45,6 +45,8 @@ class TabuSearch:
     ----------
     labelling : ndarray of int, shape (n_variables,)
         The best labelling so far: fewest infinite terms first, then least sum of the others.
+    restarts : int
+        Number of restarts from a labelling that satisfies all hard constraints.
     """
 
     def __init__(self, model: FactorGraph, labelling: Array, seed: int = 0) -> None:
@@ -59,11 +61,7 @@ class TabuSearch:
         start = self._evaluated()
         self._numbers = np.array([penalty or 1.0, *start, *start])
         self._counters = np.array([0, 0, seed + 1])
-
-    @property
-    def idle_moves(self) -> int:
-        """Moves since the last improvement or restart; 0 as long as `labelling` breaks a hard constraint."""
-        return int(self._counters[1]) if self._numbers[3] == 0 else 0
+        self.restarts = 0
 
     def run(self, moves: int) -> bool:
         """Make this many moves; return whether `labelling` has become better."""
@@ -75,6 +73,7 @@ class TabuSearch:
 
     def _shake(self) -> None:
         """Go to the best labelling, and change some variables at random."""
+        self.restarts += int(self._numbers[3] == 0)
         n = self._current.size
         chosen = self._rng.integers(0, n, 1 + int(_SHAKEN * n))
         self._current[:] = self.labelling
