@@ -184,7 +184,6 @@ class _Search:
             split = separated(rep.model.cardinalities, whole, tolerance)
             self.best.rounding += tolerance * (split.table_starts.size - whole.table_starts.size)
             rewritten = _rewritten(rep, split, self.best.limit)
-            yield  # others may change the reparametrization meanwhile
             reduction = reduce_model(rewritten, self.deadline)
             inner = _Expanding(self.best, (*inner.reductions, reduction))
             if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
@@ -224,7 +223,7 @@ class _Search:
         from cutplane.graphical.exact.branching import Branching
 
         tree, before = Branching(model, self.deadline), self.best.rounding
-        while not tree.finished and self.nodes < self.max_nodes and clock() <= self.deadline:
+        while True:
             if self.others is not None:
                 self.best.offer(self.others.labelling)
             tree.run(inner, min(self.deadline, clock() + _PAUSE), self.max_nodes)
@@ -233,6 +232,8 @@ class _Search:
             self.best.rounding = max(self.best.rounding, before + lost)
             self.bound = max(self.bound, tree.lower_bound())
             yield
+            if tree.finished or self.nodes >= self.max_nodes or clock() > self.deadline:
+                return
 
 
 def _rewritten(rep: Reparametrization, factors: GivenFactors, limit: float) -> FactorGraph:
