@@ -140,12 +140,12 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
     half equally. A stage that is expected to end within half a round has another turn. All stages except the
     first start with a debt, because the first often ends before their start pays. The stages share bounds and
     labellings. When the dual halves the gap with which branch and bound began, branch and bound begins again
-    from the new costs, unless it is half done.
+    from the new costs, if it is expected to take longer than all turns so far.
     """
-    running = {name: _Turns(stage(state)) for name, stage in stages.items()}
+    running = {name: _Turns(stage(state), state) for name, stage in stages.items()}
     if "primal cutting planes" in running:
         running["primal cutting planes"].credit -= _PER_ENTRY * state.work.tables.size
-    length, leader, root = _FIRST_TURN, next(iter(running)), state.bound
+    length, leader, root, began = _FIRST_TURN, next(iter(running)), state.bound, clock()
     for later in list(running.values())[1:]:
         later.credit -= _FIRST_TURN
     dual = running["dual cutting planes"]
@@ -159,8 +159,8 @@ def _in_turns(state: MapState, stages: dict[str, Stage]) -> Iterator[Progress]:
                 del running[name]
         search, is_halved = running.get("search"), state.energy - root > 2.0 * (state.energy - dual.bound)
         is_best = dual.bound >= state.bound
-        if is_halved and is_best and search is not None and search.remaining > search.spent:
-            running["search"], root = _Turns(_branch_and_bound(state), search.spent), dual.bound
+        if is_halved and is_best and search is not None and search.remaining > clock() - began:
+            running["search"], root = _Turns(_branch_and_bound(state), state), dual.bound
         leader = min(running, key=lambda name: running[name].remaining, default="")
         length *= _GROWTH
 
@@ -170,14 +170,15 @@ class _Turns:
 
     If the gap between the bound of the stage and the best energy shrinks by a factor, it is assumed to shrink
     by this factor again in as many seconds. As long as it does not shrink, it is assumed to halve in as long
-    again. A search that knows the share of its tree that it has visited takes the square root of this share
-    as the share of its time, because dives visit small subtrees first. A stage without a bound is never
-    expected to end.
+    again, and before the first turn that it halves per first turn. A search that knows the share of its tree
+    that it has visited takes the square root of this share as the share of its time, because dives visit
+    small subtrees first. A stage without a bound is never expected to end.
     """
 
-    def __init__(self, stage: Iterator[Progress], expected: float = 0.0) -> None:
+    def __init__(self, stage: Iterator[Progress], state: MapState) -> None:
         self.stage = stage
-        self.bound, self.remaining, self.has_ended = -math.inf, expected, False
+        self.bound, self.has_ended = -math.inf, False
+        self.remaining = _FIRST_TURN * _halvings(state, state.bound)
         self.spent = self.credit = self._since = 0.0
         self._gap = math.inf
 
@@ -201,15 +202,19 @@ class _Turns:
 
     def _estimate(self, state: MapState, progress: Progress) -> None:
         left = state.energy - self.bound
-        self.remaining = math.inf
-        if 0.0 < left < math.inf:
-            target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
-            factor = self._gap / left if left < self._gap < math.inf else 2.0
-            self.remaining = self._since * max(math.log(left / target), 0.0) / math.log(factor)
+        shrunk = (self._gap - left) / left if 0.0 < left < self._gap < math.inf else 1.0
+        self.remaining = self._since * _halvings(state, self.bound) * math.log(2.0) / math.log1p(shrunk)
         if left < self._gap:
             self._gap, self._since = left, 0.0
         if progress.open_share < 1.0:
             self.remaining = min(self.remaining, self.spent * ((1.0 - progress.open_share) ** -0.5 - 1.0))
+
+
+def _halvings(state: MapState, bound: float) -> float:
+    """Return how often the gap of a bound must halve until it is closed; inf if the gap is infinite."""
+    left = state.energy - bound
+    target = max(state.tol * abs(state.energy), state.model.energy_lattice.unit, sys.float_info.min)
+    return max(math.log2(left / target), 0.0) if 0.0 < left < math.inf else math.inf
 
 
 def _primal(state: MapState) -> Plan:

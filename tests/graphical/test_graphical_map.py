@@ -290,15 +290,23 @@ def test_first_sweeps_end_where_clusters_raise_the_bound_faster():
 def test_the_expected_time_of_a_stage(gap, bound, open_share, seconds):
     state = MapState(GraphicalModel([9], [((0,), np.arange(9.0))]), True)
     state.offer(np.array([8]))
-    stage = _Turns(iter(()))
+    stage = _Turns(iter(()), state)
+    assert stage.remaining == inf  # as long as the model has no bound
     stage._gap, stage._since, stage.spent, stage.bound = gap, 2.0, 4.0, bound
     stage._estimate(state, Progress("step", bound, open_share=open_share))
     assert stage.remaining == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(("steps", "at_once"), [(60, 60), (200, 43)])
+def test_the_expected_time_of_a_stage_before_its_first_turn():
+    state = MapState(GraphicalModel([9], [((0,), np.arange(9.0))]), True)
+    state.offer(np.array([8]))
+    state.raise_bound(0.0)
+    assert _Turns(iter(()), state).remaining == pytest.approx(3 * 0.02)  # a first turn for each halving of 8
+
+
+@pytest.mark.parametrize(("steps", "at_once"), [(60, 60), (200, 75)])
 def test_a_stage_that_is_expected_to_end_soon_has_another_turn(monkeypatch, steps, at_once):
-    """The first turns are 30 and 15 ms of steps of 1 ms; a tree that is half done after 30 needs 13 more."""
+    """The first turns are 30 and 45 ms of steps of 1 ms; a tree that is half done after 30 needs 13 more."""
     ticks, log = count(), []
     monkeypatch.setattr(map_module, "clock", lambda: 1e-3 * next(ticks))
 
