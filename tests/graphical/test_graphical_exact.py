@@ -17,7 +17,7 @@ from cutplane.graphical.exact import branching, orders
 from cutplane.graphical.exact.branching import Branching
 from cutplane.graphical.exact.clique_tree import CliqueTree, eliminate
 from cutplane.graphical.exact.orders import best_order, neighbourhoods, scopes_of
-from cutplane.graphical.exact.search import reduce_model
+from cutplane.graphical.exact.reduction import reduce_model
 from cutplane.graphical.exact.search import search as search_steps
 from cutplane.graphical.exact.search_node import restrict, root, undo
 from cutplane.graphical.exact.search_passes import branching_variable, cheapest, propagate

@@ -48,7 +48,7 @@ def eliminate(
 
     limit = float(np.log2(as_count("max_entries", max_entries)))
     alive = np.isfinite(model.unaries)
-    counts = _counts(model, alive)
+    counts = state_counts(model, alive)
     if 0 in counts or model.constant == np.inf:
         return None, np.inf
     order, width = elimination_order(model, counts.tolist(), limit, deadline)
@@ -209,7 +209,7 @@ class CliqueTree:
 
         alive = np.isfinite(model.unaries) if alive is None else alive
         self.kept = np.flatnonzero(alive)
-        counts = _counts(model, alive)
+        counts = state_counts(model, alive)
         self.error = float(np.finfo(np.float64).eps) * (model.n_variables + model.n_factors + 8)
         self.unaries, self.constant = np.zeros(self.kept.size), model.constant
         self.is_infeasible = 0 in counts or model.constant == np.inf
@@ -221,7 +221,7 @@ class CliqueTree:
             if width > limit:
                 raise InvalidInputError(f"{needs} a table of 2^{width:.1f} entries or more.")
         self._states = self.kept - np.repeat(model.unary_starts[:-1], counts)
-        self._work = work = shifted(model if alive.all() else _restricted(model, counts, self._states))
+        self._work = work = shifted(model if alive.all() else restricted_model(model, counts, self._states))
         self.unaries, self.constant, self._cliques = work.unaries, work.constant, CliqueLayout.of(work, order)
         if is_limited and self._cliques.sizes.sum() > max_entries:
             raise InvalidInputError(f"{needs} tables of {self._cliques.sizes.sum():.3g} entries together.")
@@ -234,12 +234,12 @@ class CliqueTree:
         tree.kept, tree.unaries = self.kept[mine], self.unaries[mine]
         if self.is_infeasible:
             return tree
-        cliques, counts = self._cliques, _counts(self._work, mine)
+        cliques, counts = self._cliques, state_counts(self._work, mine)
         if 0 in counts:
             tree.is_infeasible = True
             return tree
         states = np.flatnonzero(mine) - np.repeat(self._work.unary_starts[:-1], counts)
-        tree._states, tree._work = self._states[mine], _restricted(self._work, counts, states)
+        tree._states, tree._work = self._states[mine], restricted_model(self._work, counts, states)
         starts = np.append(self._work.scope_starts, cliques.axis_starts[1:])
         strides, sizes = np.empty_like(cliques.strides), np.empty(starts.size - 1, dtype=np.int64)
         set_strides(starts, cliques.scopes, read_only(counts), strides, sizes)
@@ -347,13 +347,13 @@ def _choice_starts(entries: Array, states: Array) -> Array:
     return starts_of(np.frexp(states - 1.0)[1] * ((entries + 7) // 8))
 
 
-def _counts(model: FactorGraph, alive: Array) -> Array:
+def state_counts(model: FactorGraph, alive: Array) -> Array:
     """Return the number of states of each variable that are alive."""
     owners = np.repeat(np.arange(model.n_variables), model.cardinalities)
     return np.bincount(owners[alive], minlength=model.n_variables)
 
 
-def _restricted(model: FactorGraph, counts: Array, states: Array) -> FactorGraph:
+def restricted_model(model: FactorGraph, counts: Array, states: Array) -> FactorGraph:
     """Return the model on some states of each variable; `states` has them one variable after the other."""
     from cutplane.graphical.exact.clique_passes import restrict
 

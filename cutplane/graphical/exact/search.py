@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
-from math import prod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cutplane.exceptions import InvalidInputError
+from cutplane.graphical.exact.reduction import Reduction, reduce_model
 from cutplane.graphical.exact.separable import separated
 from cutplane.graphical.factor_graph import BestLabelling, FactorGraph
 from cutplane.graphical.factors import GivenFactors, collect, finite_sizes, starts_of
@@ -33,8 +32,6 @@ _PROGRESS = 1e-4
 """Least rise of a round, relative to the bound, because branching is faster than slower sweeps."""
 _SPLIT = 64
 """Rounding errors within which a table is a sum, because its messages were added to it and subtracted."""
-_MOST_NEIGHBOURS = 3
-"""Most variables of a table that replaces an eliminated variable, because the search is fast up to three."""
 _PAUSE = 0.02
 """Seconds between two yields, because other stages run and pass on their labellings meanwhile."""
 
@@ -184,7 +181,7 @@ class _Search:
             split = separated(rep.model.cardinalities, whole, tolerance)
             self.best.rounding += tolerance * (split.table_starts.size - whole.table_starts.size)
             rewritten = _rewritten(rep, split, self.best.limit)
-            reduction = reduce_model(rewritten, self.deadline)
+            reduction = reduce_model(rewritten)
             inner = _Expanding(self.best, (*inner.reductions, reduction))
             if reduction.model.unaries.size > 0.9 * rep.model.unaries.size:
                 break
@@ -256,176 +253,3 @@ def _rewritten(rep: Reparametrization, factors: GivenFactors, limit: float) -> F
         costs[np.repeat(is_kept, sizes)],
     )
     return FactorGraph.from_arrays(cardinalities, collect(cardinalities, given, rep.bound))
-
-
-Scope = tuple[int, ...]
-Choice = Callable[[Array], int]
-
-
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """A smaller model with some variables and states of another model, and the map of labellings back.
-
-    `states` are the remaining states of each original variable. `choices` say how each removed variable
-    follows from the others, in the order of removal.
-    """
-
-    model: FactorGraph
-    variables: list[int]
-    states: list[Array]
-    choices: dict[int, Choice]
-
-    def expand(self, labelling: Array) -> Array:
-        """Return the best labelling of the original model that agrees with one of the smaller model."""
-        full = np.zeros(len(self.states), dtype=np.int64)
-        full[self.variables] = labelling
-        for u, choice in reversed(self.choices.items()):
-            full[u] = choice(full)
-        return np.array([kept[x] for kept, x in zip(self.states, full, strict=True)], dtype=np.int64)
-
-
-def reduce_model(model: FactorGraph, deadline: float = math.inf) -> Reduction:
-    """Return a model with the same least energy and fewer variables and states, exactly.
-
-    States of infinite unary cost are removed (each variable has another state). A variable that another
-    variable determines through hard constraints is replaced by that variable. A variable with at most three
-    neighbours is eliminated if the new table is not larger than the tables that it replaces.
-    """
-    work = _Reducer(model)
-    queue = dict.fromkeys(range(model.n_variables))
-    while queue and clock() <= deadline:
-        u, _ = queue.popitem()
-        if u not in work.choices:
-            queue |= dict.fromkeys(work.drop(u) or work.minimise_out(u) or work.substitute(u))
-    left = [u for u in range(model.n_variables) if u not in work.choices]
-    number = np.zeros(model.n_variables, dtype=np.int64)
-    number[left] = np.arange(len(left))
-    cardinalities = np.array([work.states[u].size for u in left], dtype=np.int64)
-    arities = np.array([len(scope) for scope in work.factors], dtype=np.int64)
-    tables = list(work.factors.values())
-    given = GivenFactors(
-        starts_of(arities),
-        number[[u for scope in work.factors for u in scope]],
-        starts_of(np.array([table.size for table in tables], dtype=np.int64))[:-1],
-        np.concatenate([np.ravel(table) for table in tables] or [np.empty(0)]),
-    )
-    smaller = FactorGraph.from_arrays(cardinalities, collect(cardinalities, given, work.constant))
-    return Reduction(smaller, left, work.states, work.choices)
-
-
-@dataclass(eq=False)
-class _Reducer:
-    """The tables by their variables, ascending.
-
-    `functions` contains the scopes of pairwise tables that determine one of their variables, with its place.
-    """
-
-    model: FactorGraph
-    factors: dict[Scope, Array] = field(init=False)
-    choices: dict[int, Choice] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        model = self.model
-        self.constant, sizes = model.constant, model.cardinalities.tolist()
-        unaries = np.split(model.unaries, model.unary_starts[1:-1]) if sizes else []
-        self.states = [np.flatnonzero(costs < math.inf) for costs in unaries]
-        self.scopes: list[set[Scope]] = [{(u,)} for u in range(model.n_variables)]
-        is_cut = [kept.size < k for kept, k in zip(self.states, sizes, strict=True)]
-        self.factors = {(u,): unaries[u][kept] for u, kept in enumerate(self.states)}
-        links, scopes = pairwise(model.scope_starts.tolist()), model.scopes.tolist()
-        starts, ends = model.table_starts.tolist(), (model.table_starts + model.table_sizes).tolist()
-        for (first, last), start, end in zip(links, starts, ends, strict=True):
-            scope = tuple(scopes[first:last])
-            table = model.tables[start:end].reshape([sizes[u] for u in scope])
-            if any(is_cut[u] for u in scope):
-                table = table[np.ix_(*[self.states[u] for u in scope])]
-            self.factors[scope] = table
-            for u in scope:
-                self.scopes[u].add(scope)
-        self.functions: set[tuple[Scope, int]] = set()
-        for scope in self.factors:
-            self.find_functions(scope)
-
-    def find_functions(self, scope: Scope) -> None:
-        """Set whether a pairwise table allows at most one state of a variable for each state of the other."""
-        if len(scope) == 2:
-            finite = self.factors[scope] < math.inf
-            is_hard = not finite.all()
-            for place in range(2):
-                if is_hard and finite.sum(axis=place).max() <= 1:
-                    self.functions.add((scope, place))
-                else:
-                    self.functions.discard((scope, place))
-
-    def add(self, scope: Scope, table: Array) -> None:
-        """Add a table, its axes in the order of `scope`."""
-        axes = sorted(range(len(scope)), key=scope.__getitem__)
-        scope, table = tuple(scope[i] for i in axes), np.transpose(table, axes)
-        if not scope:
-            self.constant += float(table)
-            return
-        self.factors[scope] = self.factors[scope] + table if scope in self.factors else table
-        self.find_functions(scope)
-        for u in scope:
-            self.scopes[u].add(scope)
-
-    def take(self, u: int) -> list[tuple[Scope, Array]]:
-        """Remove and return all tables that contain u."""
-        taken = [(scope, self.factors.pop(scope)) for scope in sorted(self.scopes[u])]
-        for scope, _ in taken:
-            for v in scope:
-                self.scopes[v].discard(scope)
-        return taken
-
-    def neighbours(self, u: int) -> list[int]:
-        return sorted({v for scope in self.scopes[u] for v in scope} - {u})
-
-    def drop(self, u: int) -> list[int]:
-        """Remove u from all tables if it has one state; return the variables to check again."""
-        if self.states[u].size > 1:
-            return []
-        near = self.neighbours(u)
-        for scope, table in self.take(u):
-            axis = scope.index(u)
-            self.add((*scope[:axis], *scope[axis + 1 :]), table.take(0, axis=axis))
-        self.choices[u] = lambda labelling: 0
-        return near
-
-    def minimise_out(self, u: int) -> list[int]:
-        """Eliminate u if that makes no larger tables; return the variables to check again."""
-        near, k = self.neighbours(u), self.states[u].size
-        if len(near) > _MOST_NEIGHBOURS:
-            return []
-        sizes = [self.states[v].size for v in near]
-        replaced = sum(self.factors[scope].size for scope in self.scopes[u] if len(scope) > 1)
-        if len(near) > 1 and tuple(near) not in self.factors and prod(sizes) > replaced:
-            return []
-        total = np.zeros([*sizes, k])
-        for scope, table in self.take(u):
-            axes = [*near, u]
-            table = np.transpose(table, sorted(range(len(scope)), key=lambda i: axes.index(scope[i])))
-            total = total + table.reshape([self.states[v].size if v in scope else 1 for v in axes])
-        best = total.argmin(axis=-1)
-        self.choices[u] = lambda labelling: int(best[tuple(labelling[near])])
-        self.add(tuple(near), total.min(axis=-1))
-        return near
-
-    def substitute(self, u: int) -> list[int]:
-        """Replace u by another variable if that determines u; return the variables to check again."""
-        for scope in sorted(self.scopes[u]):
-            if (scope, scope.index(u)) not in self.functions:
-                continue
-            table = self.factors[scope] if scope[1] == u else self.factors[scope].T
-            by, state = sum(scope) - u, (table < math.inf).argmax(axis=1)
-            near = self.neighbours(u)
-            for other, values in self.take(u):
-                axis = other.index(u)
-                if by in other:
-                    moved = np.moveaxis(values, [other.index(by), axis], [0, 1])
-                    moved = moved[np.arange(state.size), state]
-                    self.add((by, *(v for v in other if v not in (u, by))), moved)
-                else:
-                    self.add((*other[:axis], by, *other[axis + 1 :]), values.take(state, axis=axis))
-            self.choices[u] = lambda labelling, by=by, state=state: int(state[labelling[by]])
-            return near
-        return []

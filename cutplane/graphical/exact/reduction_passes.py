@@ -1,0 +1,366 @@
+"""Compiled reduction of a model: variables that follow from others are removed one after the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.pieces.validation import Array
+from cutplane.runtime.compiling import routine
+
+MOST_NEIGHBOURS = 3
+"""Most variables of a table that replaces an eliminated variable, because the search is fast up to three."""
+_MOST_TABLES = 8
+"""At least the number of scopes that contain a variable and any of its `MOST_NEIGHBOURS` neighbours."""
+
+
+class Remainder(NamedTuple):
+    """The model that remains, in arrays that are changed in place.
+
+    Factor a has the ascending variables ``scopes[firsts[a]:firsts[a] + arities[a]]`` and `sizes` entries from
+    ``places[a]`` on; its arity is 0 if it is removed. `heads` begin a list of links per variable: a link is a
+    factor of `linked` and the link that follows, -1 at the end. The choice of a removed variable, as a table
+    over the variables `near` (-1 for none), begins at its entry of `choice_starts`; `order` has the removed
+    variables, and `totals` has their number, the entries in use of tables and of choices.
+    """
+
+    counts: Array
+    unary_starts: Array
+    unaries: Array
+    firsts: Array
+    arities: Array
+    scopes: Array
+    places: Array
+    sizes: Array
+    heads: Array
+    linked: Array
+    following: Array
+    near: Array
+    choice_starts: Array
+    order: Array
+    is_removed: Array
+    totals: Array
+
+
+_REMOVED, _ENTRIES, _CHOICES, _FACTORS, _LINKS, _SCOPES = range(6)
+
+
+@routine
+def reduce(rest, constant, tables, choices):
+    """Remove variables until none can be removed; return the constant, the tables and the choices."""
+    n = rest.counts.size
+    queue, is_queued = np.arange(n), np.ones(n, dtype=np.bool_)
+    near, is_near = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
+    waiting = n
+    while waiting:
+        waiting -= 1
+        u = queue[waiting]
+        is_queued[u] = False
+        count, entries = _neighbours(rest, u, near, is_near)
+        is_fixed = rest.counts[u] == 1
+        size = 0 if is_fixed else _message_size(rest, near, count, entries)
+        if size > 0:
+            tables = _with_room(tables, rest.totals[_ENTRIES] + size)
+            choices = _with_room(choices, rest.totals[_CHOICES] + size)
+            constant += _minimise(rest, u, near, count, size, tables, choices)
+        else:
+            by = -1 if is_fixed else _determining(rest, u, tables)
+            if by < 0 and not is_fixed:
+                continue
+            size = 1 if is_fixed else rest.counts[by]
+            choices = _with_room(choices, rest.totals[_CHOICES] + size)
+            states = choices[rest.totals[_CHOICES] : rest.totals[_CHOICES] + size]
+            _choose(rest, u, by, tables, states)
+            constant += _substitute_unary(rest, u, by, states)
+            link = rest.heads[u]
+            while link >= 0:
+                own, link = link, rest.following[link]
+                most = rest.totals[_ENTRIES] + rest.sizes[rest.linked[own]] * size
+                tables = _with_room(tables, most)
+                _substitute(rest, own, u, by, states, tables)
+            rest.near[u, 0] = by
+        rest.is_removed[u] = True
+        rest.order[rest.totals[_REMOVED]] = u
+        rest.choice_starts[u] = rest.totals[_CHOICES]
+        rest.totals[_REMOVED] += 1
+        rest.totals[_CHOICES] += size
+        for v in near[:count]:
+            if not is_queued[v]:
+                is_queued[v] = True
+                queue[waiting] = v
+                waiting += 1
+    return constant, tables[: rest.totals[_ENTRIES]], choices
+
+
+@routine
+def expand(near, choice_starts, choices, order, counts, labelling):
+    """Set the states of the removed variables, the last one that was removed first."""
+    for i in range(order.size - 1, -1, -1):
+        u, place = order[i], 0
+        for v in near[order[i]]:
+            if v >= 0:
+                place = place * counts[v] + labelling[v]
+        labelling[u] = choices[choice_starts[u] + place]
+
+
+@routine
+def _with_room(values, size):
+    if size <= values.size:
+        return values
+    larger = np.empty(2 * size, dtype=values.dtype)
+    larger[: values.size] = values
+    return larger
+
+
+@routine
+def _neighbours(rest, u, near, is_near):
+    """Write the neighbours of a variable; return their number, and the entries of its factors."""
+    count, entries, link = 0, 0, rest.heads[u]
+    while link >= 0:
+        a, link = rest.linked[link], rest.following[link]
+        entries += rest.sizes[a]
+        for v in rest.scopes[rest.firsts[a] : rest.firsts[a] + rest.arities[a]]:
+            if v != u and not is_near[v]:
+                is_near[v] = True
+                near[count] = v
+                count += 1
+    for v in near[:count]:
+        is_near[v] = False
+    return count, entries
+
+
+@routine
+def _message_size(rest, near, count, entries):
+    """Sort a few neighbours; return the size of a table over them, 0 if it would be larger than others."""
+    if count > MOST_NEIGHBOURS:
+        return 0
+    near[:count].sort()
+    size = 1
+    for v in near[:count]:
+        size *= rest.counts[v]
+    return size if count < 2 or size <= entries or _factor_over(rest, near, count, -1) >= 0 else 0
+
+
+@routine
+def _factor_over(rest, scope, arity, apart):
+    """Return a factor of this scope other than `apart`, -1 if there is none."""
+    link = rest.heads[scope[0]]
+    while link >= 0:
+        a, link = rest.linked[link], rest.following[link]
+        if a != apart and rest.arities[a] == arity:
+            i = 0
+            while i < arity and rest.scopes[rest.firsts[a] + i] == scope[i]:
+                i += 1
+            if i == arity:
+                return a
+    return -1
+
+
+@routine
+def _is_added(rest, scope, arity, apart, at, size, tables):
+    """Add the table at `at` to the factor of this scope, in a new place, if there is one."""
+    a = _factor_over(rest, scope, arity, apart)
+    if a >= 0:
+        tables[at : at + size] += tables[rest.places[a] : rest.places[a] + size]
+        rest.places[a] = at
+    return a >= 0
+
+
+@routine
+def _unlink(rest, u, a):
+    """Remove a factor from the list of a variable."""
+    before, link = -1, rest.heads[u]
+    while rest.linked[link] != a:
+        before, link = link, rest.following[link]
+    if before < 0:
+        rest.heads[u] = rest.following[link]
+    else:
+        rest.following[before] = rest.following[link]
+
+
+@routine
+def _remove_factor(rest, a, u):
+    """Remove a factor, but leave it in the list of u."""
+    for v in rest.scopes[rest.firsts[a] : rest.firsts[a] + rest.arities[a]]:
+        if v != u:
+            _unlink(rest, v, a)
+    rest.arities[a] = rest.sizes[a] = 0
+
+
+@routine
+def _minimise(rest, u, near, count, size, tables, choices):
+    """Replace u and its factors by a table over its neighbours and a choice; return the table's constant."""
+    k, states = rest.counts[u], rest.unary_starts[u]
+    strides, starts = (
+        np.zeros((_MOST_TABLES, MOST_NEIGHBOURS + 1), np.int64),
+        np.zeros(_MOST_TABLES, np.int64),
+    )
+    n_tables, link = 0, rest.heads[u]
+    while link >= 0:
+        a, link = rest.linked[link], rest.following[link]
+        stride = 1
+        for i in range(rest.arities[a] - 1, -1, -1):
+            v, axis = rest.scopes[rest.firsts[a] + i], 0
+            while axis < count and near[axis] != v:
+                axis += 1
+            strides[n_tables, axis if v != u else MOST_NEIGHBOURS] = stride
+            stride *= rest.counts[v]
+        starts[n_tables] = rest.places[a]
+        n_tables += 1
+    at, chosen = rest.totals[_ENTRIES], rest.totals[_CHOICES]
+    digits, sources = np.zeros(MOST_NEIGHBOURS, np.int64), np.empty(_MOST_TABLES, np.int64)
+    for entry in range(size):
+        for j in range(n_tables):
+            sources[j] = starts[j]
+            for axis in range(count):
+                sources[j] += strides[j, axis] * digits[axis]
+        least, best = np.inf, 0
+        for state in range(k):
+            cost = rest.unaries[states + state]
+            for j in range(n_tables):
+                cost += tables[sources[j] + strides[j, MOST_NEIGHBOURS] * state]
+            if cost < least:
+                least, best = cost, state
+        tables[at + entry], choices[chosen + entry] = least, best
+        axis = count - 1
+        while axis >= 0:
+            digits[axis] += 1
+            if digits[axis] < rest.counts[near[axis]]:
+                break
+            digits[axis] = 0
+            axis -= 1
+    link = rest.heads[u]
+    while link >= 0:
+        a, link = rest.linked[link], rest.following[link]
+        _remove_factor(rest, a, u)
+    rest.near[u, :count] = near[:count]
+    if count == 0:
+        return tables[at]
+    if count == 1:
+        first = rest.unary_starts[near[0]]
+        rest.unaries[first : first + size] += tables[at : at + size]
+        return 0.0
+    rest.totals[_ENTRIES] += size
+    if _is_added(rest, near, count, -1, at, size, tables):
+        return 0.0
+    a = rest.totals[_FACTORS]
+    rest.firsts[a], rest.arities[a], rest.places[a], rest.sizes[a] = rest.totals[_SCOPES], count, at, size
+    for v in near[:count]:
+        link = rest.totals[_LINKS]
+        rest.scopes[rest.totals[_SCOPES]], rest.linked[link] = v, a
+        rest.following[link], rest.heads[v] = rest.heads[v], link
+        rest.totals[_SCOPES] += 1
+        rest.totals[_LINKS] += 1
+    rest.totals[_FACTORS] += 1
+    return 0.0
+
+
+@routine
+def _determining(rest, u, tables):
+    """Return a variable whose states each allow at most one state of u, -1 if there is none."""
+    link = rest.heads[u]
+    while link >= 0:
+        a, link = rest.linked[link], rest.following[link]
+        if rest.arities[a] == 2:
+            by = rest.scopes[rest.firsts[a]] + rest.scopes[rest.firsts[a] + 1] - u
+            stride, along = _strides(rest, a, u, by)
+            most = 0
+            for x in range(rest.counts[by]):
+                n_finite = 0
+                for y in range(rest.counts[u]):
+                    n_finite += tables[rest.places[a] + x * along + y * stride] < np.inf
+                most = max(most, n_finite)
+                if most > 1:
+                    break
+            if most <= 1:
+                return by
+    return -1
+
+
+@routine
+def _strides(rest, a, u, by):
+    """Return the strides of u and of another variable in a pairwise table."""
+    if rest.scopes[rest.firsts[a]] == u:
+        return rest.counts[by], 1
+    return 1, rest.counts[u]
+
+
+@routine
+def _choose(rest, u, by, tables, states):
+    """Set the state of u for each state of the variable that determines it; 0 if u has one state."""
+    states[:] = 0
+    if by < 0:
+        return
+    near = np.array([min(u, by), max(u, by)])
+    a = _factor_over(rest, near, 2, -1)
+    stride, along = _strides(rest, a, u, by)
+    for x in range(states.size):
+        for y in range(rest.counts[u]):
+            if tables[rest.places[a] + x * along + y * stride] < np.inf:
+                states[x] = y
+
+
+@routine
+def _substitute_unary(rest, u, by, states):
+    """Pass the unary costs of u on to the variable that determines it, or return the cost of its state."""
+    own = rest.unary_starts[u]
+    if by < 0:
+        return rest.unaries[own]
+    for x in range(states.size):
+        rest.unaries[rest.unary_starts[by] + x] += rest.unaries[own + states[x]]
+    return 0.0
+
+
+@routine
+def _substitute(rest, link, u, by, states, tables):
+    """Replace u in a factor by the variable that determines it, or fix it if there is none (-1)."""
+    a = rest.linked[link]
+    first, old = rest.firsts[a], rest.arities[a]
+    source, is_there = np.zeros(old + 1, np.int64), False
+    scope, arity, stride, own = np.empty(old + 1, np.int64), 0, rest.sizes[a], 0
+    for i in range(old):
+        v = rest.scopes[first + i]
+        stride //= rest.counts[v]
+        if v == u:
+            own = stride
+        else:
+            scope[arity], source[arity] = v, stride
+            arity += 1
+            is_there |= v == by
+    if by >= 0 and not is_there:
+        place = arity
+        while place > 0 and scope[place - 1] > by:
+            scope[place], source[place] = scope[place - 1], source[place - 1]
+            place -= 1
+        scope[place], source[place] = by, 0
+        arity += 1
+        rest.following[link], rest.heads[by] = rest.heads[by], link
+    size, at, axis_by = 1, rest.totals[_ENTRIES], -1
+    for i in range(arity):
+        size *= rest.counts[scope[i]]
+        if scope[i] == by:
+            axis_by = i
+    digits = np.zeros(arity, np.int64)
+    for entry in range(size):
+        place = rest.places[a] + own * states[digits[axis_by] if axis_by >= 0 else 0]
+        for i in range(arity):
+            place += source[i] * digits[i]
+        tables[at + entry] = tables[place]
+        axis = arity - 1
+        while axis >= 0:
+            digits[axis] += 1
+            if digits[axis] < rest.counts[scope[axis]]:
+                break
+            digits[axis] = 0
+            axis -= 1
+    rest.scopes[first : first + arity] = scope[:arity]
+    rest.arities[a], rest.places[a], rest.sizes[a] = arity, at, size
+    if arity == 1:
+        start = rest.unary_starts[scope[0]]
+        rest.unaries[start : start + size] += tables[at : at + size]
+        _remove_factor(rest, a, u)
+        return
+    rest.totals[_ENTRIES] += size
+    if _is_added(rest, scope, arity, a, at, size, tables):
+        _remove_factor(rest, a, u)
