@@ -58,6 +58,7 @@ def lp(model, cap, integer=False):
     polytope = LocalPolytope(model)
     form = polytope.linear_form(polytope.dim)
     solver = highspy.Highs()
+    solver.resetGlobalScheduler(True)  # it has the number of threads of the first run in the process
     for name, value in {"output_flag": False, "threads": 1, "solver": "simplex", "time_limit": cap}.items():
         solver.setOptionValue(name, value)
     programme = highspy.HighsLp()

@@ -221,6 +221,40 @@ def test_reduction_keeps_the_least_energy(name):
         assert model.energy(reduction.expand(labelling)) == pytest.approx(least, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_reduction_of_models_with_functions(seed):
+    """Tables of up to five variables with infinite costs; some pairs are functions of one variable."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 9)
+    cardinalities, factors = rng.integers(1, 5, n), []
+    for _ in range(2 * n):
+        scope = rng.permutation(n)[: rng.integers(2, 6)]
+        table = rng.integers(0, 9, cardinalities[scope]).astype(float)
+        if table.ndim == 2:
+            k, m = table.shape
+            table[np.arange(k)[:, None] != rng.integers(0, k, m)] = np.inf
+        else:
+            table[rng.random(table.shape) < 0.3] = np.inf
+        factors.append((scope, table))
+    model = GraphicalModel(cardinalities, factors)
+    before = model.tables.copy()
+    reduction, (_, least) = reduce_model(model), model.brute_force()
+    labelling, energy = reduction.model.brute_force()
+    assert energy == least and np.array_equal(model.tables, before)
+    assert least == np.inf or model.energy(reduction.expand(labelling)) == least
+
+
+def test_reduction_keeps_shared_tables():
+    """Variable 0 is eliminated into the table of 1 and 2, which 3 and 4 share."""
+    table = np.random.default_rng(0).integers(0, 9, (3, 3)).astype(float)
+    pairs = [(0, 1), (0, 2), (1, 2), (3, 4), *((u, v) for u in (1, 2) for v in (3, 4))]
+    model = GraphicalModel.pairwise(np.zeros((5, 3)), pairs, table)
+    reduction = reduce_model(model)
+    assert reduction.model.n_variables < 5
+    labelling, energy = reduction.model.brute_force()
+    assert energy == model.brute_force()[1] == model.energy(reduction.expand(labelling))
+
+
 def test_reduction_merges_what_determines_each_other():
     """A permutation between two variables of 5 states leaves one of them; the rest is dense."""
     rng = np.random.default_rng(5)
