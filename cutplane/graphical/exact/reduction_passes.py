@@ -52,7 +52,9 @@ def reduce(rest, constant, tables, choices):
     n = rest.counts.size
     queue, is_queued = np.arange(n), np.ones(n, dtype=np.bool_)
     near, is_near = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
-    waiting = n
+    waiting, largest = n, 1
+    for k in rest.counts:
+        largest = max(largest, k)
     while waiting:
         waiting -= 1
         u = queue[waiting]
@@ -65,13 +67,13 @@ def reduce(rest, constant, tables, choices):
             choices = _with_room(choices, rest.totals[_CHOICES] + size)
             constant += _minimise(rest, u, near, count, size, tables, choices)
         else:
-            by = -1 if is_fixed else _determining(rest, u, tables)
+            choices = _with_room(choices, rest.totals[_CHOICES] + largest)
+            states = choices[rest.totals[_CHOICES] :]
+            states[0] = 0
+            by = -1 if is_fixed else _determining(rest, u, tables, states)
             if by < 0 and not is_fixed:
                 continue
             size = 1 if is_fixed else rest.counts[by]
-            choices = _with_room(choices, rest.totals[_CHOICES] + size)
-            states = choices[rest.totals[_CHOICES] : rest.totals[_CHOICES] + size]
-            _choose(rest, u, by, tables, states)
             constant += _substitute_unary(rest, u, by, states)
             link = rest.heads[u]
             while link >= 0:
@@ -257,48 +259,28 @@ def _minimise(rest, u, near, count, size, tables, choices):
 
 
 @routine
-def _determining(rest, u, tables):
-    """Return a variable whose states each allow at most one state of u, -1 if there is none."""
+def _determining(rest, u, tables, states):
+    """Return a variable whose states each allow at most one of u, and write it; -1 if there is none."""
     link = rest.heads[u]
     while link >= 0:
         a, link = rest.linked[link], rest.following[link]
-        if rest.arities[a] == 2:
-            by = rest.scopes[rest.firsts[a]] + rest.scopes[rest.firsts[a] + 1] - u
-            stride, along = _strides(rest, a, u, by)
-            most = 0
-            for x in range(rest.counts[by]):
-                n_finite = 0
-                for y in range(rest.counts[u]):
-                    n_finite += tables[rest.places[a] + x * along + y * stride] < np.inf
-                most = max(most, n_finite)
-                if most > 1:
-                    break
-            if most <= 1:
-                return by
+        if rest.arities[a] != 2:
+            continue
+        by = rest.scopes[rest.firsts[a]] + rest.scopes[rest.firsts[a] + 1] - u
+        stride, along = rest.counts[by], 1
+        if by < u:
+            stride, along = 1, rest.counts[u]
+        x, n_finite = 0, 0
+        while x < rest.counts[by] and n_finite <= 1:
+            states[x], n_finite = 0, 0
+            for y in range(rest.counts[u]):
+                if tables[rest.places[a] + x * along + y * stride] < np.inf:
+                    states[x] = y
+                    n_finite += 1
+            x += 1
+        if n_finite <= 1:
+            return by
     return -1
-
-
-@routine
-def _strides(rest, a, u, by):
-    """Return the strides of u and of another variable in a pairwise table."""
-    if rest.scopes[rest.firsts[a]] == u:
-        return rest.counts[by], 1
-    return 1, rest.counts[u]
-
-
-@routine
-def _choose(rest, u, by, tables, states):
-    """Set the state of u for each state of the variable that determines it; 0 if u has one state."""
-    states[:] = 0
-    if by < 0:
-        return
-    near = np.array([min(u, by), max(u, by)])
-    a = _factor_over(rest, near, 2, -1)
-    stride, along = _strides(rest, a, u, by)
-    for x in range(states.size):
-        for y in range(rest.counts[u]):
-            if tables[rest.places[a] + x * along + y * stride] < np.inf:
-                states[x] = y
 
 
 @routine
@@ -307,7 +289,7 @@ def _substitute_unary(rest, u, by, states):
     own = rest.unary_starts[u]
     if by < 0:
         return rest.unaries[own]
-    for x in range(states.size):
+    for x in range(rest.counts[by]):
         rest.unaries[rest.unary_starts[by] + x] += rest.unaries[own + states[x]]
     return 0.0
 
