@@ -12,7 +12,7 @@ from cutplane.runtime.compiling import routine
 MOST_NEIGHBOURS = 3
 """Most variables of a table that replaces an eliminated variable, because the search is fast up to three."""
 _MOST_TABLES = 8
-"""At least the number of scopes that contain a variable and any of its `MOST_NEIGHBOURS` neighbours."""
+"""Most factors of a variable with `MOST_NEIGHBOURS` neighbours, because these have eight subsets."""
 
 
 class Remainder(NamedTuple):
