@@ -327,6 +327,30 @@ def test_a_stage_that_is_expected_to_end_soon_has_another_turn(monkeypatch, step
     assert log.count("search") == steps and log.count("dual") == 300
 
 
+@pytest.mark.parametrize(("open_share", "starts"), [(1.0, 2), (0.5, 1)])
+def test_the_search_begins_again_if_it_takes_longer_than_all_turns(monkeypatch, open_share, starts):
+    """The dual has a gap of 2 where the search began with 8; a search that is half done goes on."""
+    ticks, log = count(), []
+    monkeypatch.setattr(map_module, "clock", lambda: 1e-3 * next(ticks))
+
+    def search(state):
+        log.append("search")
+        for _ in range(300):
+            yield Progress("search", 0.0, open_share=open_share)
+
+    def dual(state):
+        for _ in range(300):
+            yield Progress("dual", 6.0)
+
+    monkeypatch.setattr(map_module, "_branch_and_bound", search)
+    state = MapState(GraphicalModel([3], [((0,), [0.0, np.pi, 8.0])]), True, tol=1e-6)
+    state.offer(np.array([2]))
+    state.raise_bound(0.0)
+    for _ in _in_turns(state, {"search": search, "dual cutting planes": dual}):
+        pass
+    assert log == ["search"] * starts
+
+
 def test_the_first_local_search_ends_when_it_no_longer_improves():
     easy, hard = (GraphicalModel([2] * 8, [((0, 1), table)]) for table in (np.eye(2), np.full((2, 2), inf)))
     calls = [len(list(_brief_local_search(MapState(model, True)))) for model in (easy, hard)]

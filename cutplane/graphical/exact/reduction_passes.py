@@ -22,7 +22,8 @@ class Remainder(NamedTuple):
     ``places[a]`` on; its arity is 0 if it is removed. `heads` begin a list of links per variable: a link is a
     factor of `linked` and the link that follows, -1 at the end. The choice of a removed variable, as a table
     over the variables `near` (-1 for none), begins at its entry of `choice_starts`; `order` has the removed
-    variables, and `totals` has their number, the entries in use of tables and of choices.
+    variables, and `totals` has their number, the entries in use of tables and of choices, and the numbers of
+    factors, links and entries of `scopes`. All arrays have one axis, except `near` of shape (n_variables, 3).
     """
 
     counts: Array
@@ -95,7 +96,7 @@ def reduce(rest, constant, tables, choices):
     return constant, tables[: rest.totals[_ENTRIES]], choices
 
 
-@routine
+@routine(allocates=False)
 def expand(near, choice_starts, choices, order, counts, labelling):
     """Set the states of the removed variables, the last one that was removed first."""
     for i in range(order.size - 1, -1, -1):
@@ -111,11 +112,12 @@ def _with_room(values, size):
     if size <= values.size:
         return values
     larger = np.empty(2 * size, dtype=values.dtype)
-    larger[: values.size] = values
+    for i in range(values.size):
+        larger[i] = values[i]
     return larger
 
 
-@routine
+@routine(allocates=False)
 def _neighbours(rest, u, near, is_near):
     """Write the neighbours of a variable; return their number, and the entries of its factors."""
     count, entries, link = 0, 0, rest.heads[u]
@@ -132,19 +134,21 @@ def _neighbours(rest, u, near, is_near):
     return count, entries
 
 
-@routine
+@routine(allocates=False)
 def _message_size(rest, near, count, entries):
     """Sort a few neighbours; return the size of a table over them, 0 if it would be larger than others."""
     if count > MOST_NEIGHBOURS:
         return 0
-    near[:count].sort()
     size = 1
-    for v in near[:count]:
-        size *= rest.counts[v]
+    for i in range(count):
+        size *= rest.counts[near[i]]
+        for j in range(i, 0, -1):
+            if near[j] < near[j - 1]:
+                near[j - 1], near[j] = near[j], near[j - 1]
     return size if count < 2 or size <= entries or _factor_over(rest, near, count, -1) >= 0 else 0
 
 
-@routine
+@routine(allocates=False)
 def _factor_over(rest, scope, arity, apart):
     """Return a factor of this scope other than `apart`, -1 if there is none."""
     link = rest.heads[scope[0]]
@@ -159,17 +163,35 @@ def _factor_over(rest, scope, arity, apart):
     return -1
 
 
-@routine
+@routine(allocates=False)
+def _add(values, start, size, out, at):
+    for i in range(size):
+        out[at + i] += values[start + i]
+
+
+@routine(allocates=False)
+def _advance(rest, scope, arity, digits):
+    """Set the states of the next entry of a table."""
+    axis = arity - 1
+    while axis >= 0:
+        digits[axis] += 1
+        if digits[axis] < rest.counts[scope[axis]]:
+            return
+        digits[axis] = 0
+        axis -= 1
+
+
+@routine(allocates=False)
 def _is_added(rest, scope, arity, apart, at, size, tables):
     """Add the table at `at` to the factor of this scope, in a new place, if there is one."""
     a = _factor_over(rest, scope, arity, apart)
     if a >= 0:
-        tables[at : at + size] += tables[rest.places[a] : rest.places[a] + size]
+        _add(tables, rest.places[a], size, tables, at)
         rest.places[a] = at
     return a >= 0
 
 
-@routine
+@routine(allocates=False)
 def _unlink(rest, u, a):
     """Remove a factor from the list of a variable."""
     before, link = -1, rest.heads[u]
@@ -181,7 +203,7 @@ def _unlink(rest, u, a):
         rest.following[before] = rest.following[link]
 
 
-@routine
+@routine(allocates=False)
 def _remove_factor(rest, a, u):
     """Remove a factor, but leave it in the list of u."""
     for v in rest.scopes[rest.firsts[a] : rest.firsts[a] + rest.arities[a]]:
@@ -194,10 +216,8 @@ def _remove_factor(rest, a, u):
 def _minimise(rest, u, near, count, size, tables, choices):
     """Replace u and its factors by a table over its neighbours and a choice; return the table's constant."""
     k, states = rest.counts[u], rest.unary_starts[u]
-    strides, starts = (
-        np.zeros((_MOST_TABLES, MOST_NEIGHBOURS + 1), np.int64),
-        np.zeros(_MOST_TABLES, np.int64),
-    )
+    strides = np.zeros((_MOST_TABLES, MOST_NEIGHBOURS + 1), np.int64)
+    starts = np.empty(_MOST_TABLES, np.int64)
     n_tables, link = 0, rest.heads[u]
     while link >= 0:
         a, link = rest.linked[link], rest.following[link]
@@ -225,23 +245,17 @@ def _minimise(rest, u, near, count, size, tables, choices):
             if cost < least:
                 least, best = cost, state
         tables[at + entry], choices[chosen + entry] = least, best
-        axis = count - 1
-        while axis >= 0:
-            digits[axis] += 1
-            if digits[axis] < rest.counts[near[axis]]:
-                break
-            digits[axis] = 0
-            axis -= 1
+        _advance(rest, near, count, digits)
     link = rest.heads[u]
     while link >= 0:
         a, link = rest.linked[link], rest.following[link]
         _remove_factor(rest, a, u)
-    rest.near[u, :count] = near[:count]
+    for i in range(count):
+        rest.near[u, i] = near[i]
     if count == 0:
         return tables[at]
     if count == 1:
-        first = rest.unary_starts[near[0]]
-        rest.unaries[first : first + size] += tables[at : at + size]
+        _add(tables, at, size, rest.unaries, rest.unary_starts[near[0]])
         return 0.0
     rest.totals[_ENTRIES] += size
     if _is_added(rest, near, count, -1, at, size, tables):
@@ -258,7 +272,7 @@ def _minimise(rest, u, near, count, size, tables, choices):
     return 0.0
 
 
-@routine
+@routine(allocates=False)
 def _determining(rest, u, tables, states):
     """Return a variable whose states each allow at most one of u, and write it; -1 if there is none."""
     link = rest.heads[u]
@@ -283,7 +297,7 @@ def _determining(rest, u, tables, states):
     return -1
 
 
-@routine
+@routine(allocates=False)
 def _substitute_unary(rest, u, by, states):
     """Pass the unary costs of u on to the variable that determines it, or return the cost of its state."""
     own = rest.unary_starts[u]
@@ -329,18 +343,12 @@ def _substitute(rest, link, u, by, states, tables):
         for i in range(arity):
             place += source[i] * digits[i]
         tables[at + entry] = tables[place]
-        axis = arity - 1
-        while axis >= 0:
-            digits[axis] += 1
-            if digits[axis] < rest.counts[scope[axis]]:
-                break
-            digits[axis] = 0
-            axis -= 1
-    rest.scopes[first : first + arity] = scope[:arity]
+        _advance(rest, scope, arity, digits)
+    for i in range(arity):
+        rest.scopes[first + i] = scope[i]
     rest.arities[a], rest.places[a], rest.sizes[a] = arity, at, size
     if arity == 1:
-        start = rest.unary_starts[scope[0]]
-        rest.unaries[start : start + size] += tables[at : at + size]
+        _add(tables, at, size, rest.unaries, rest.unary_starts[scope[0]])
         _remove_factor(rest, a, u)
         return
     rest.totals[_ENTRIES] += size
